@@ -1,0 +1,154 @@
+// Package admin shows and steers the upstreams of all load_balance handlers
+// at Caddy's admin endpoint:
+//
+//	GET  /load_balance/upstreams[?pool=&upstream=]
+//	POST /load_balance/check?upstream=ADDRESS[&pool=]
+//	POST /load_balance/readmit?upstream=ADDRESS[&pool=]
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
+)
+
+func init() {
+	caddy.RegisterModule(new(API))
+}
+
+// API is the admin API of load_balance. All answers are JSON arrays with an
+// object per pool and upstream, see Upstream. Errors are in the form of
+// Caddy's admin API: 404 for an unknown upstream or pool, 405 for a wrong
+// method, 400 for a missing parameter.
+type API struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*API) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "admin.api.load_balance",
+		New: func() caddy.Module { return new(API) },
+	}
+}
+
+// Routes implements caddy.AdminRouter.
+func (api *API) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{
+		{Pattern: "/load_balance/upstreams", Handler: caddy.AdminHandlerFunc(api.list)},
+		{Pattern: "/load_balance/check", Handler: action((*healthcheck.Target).CheckNow)},
+		{Pattern: "/load_balance/readmit", Handler: action((*healthcheck.Target).Readmit)},
+	}
+}
+
+// list shows the upstreams.
+func (*API) list(w http.ResponseWriter, r *http.Request) error {
+	if err := allow(r, http.MethodGet); err != nil {
+		return err
+	}
+	return write(w, filterOf(r))
+}
+
+// action returns a handler that does something to each named target and
+// answers at once with the upstreams as they then are.
+func action(do func(*healthcheck.Target)) caddy.AdminHandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := allow(r, http.MethodPost); err != nil {
+			return err
+		}
+		f := filterOf(r)
+		if f.upstream == "" {
+			return apiError(http.StatusBadRequest, "the parameter 'upstream' is missing")
+		}
+		found := false
+		f.each(func(u upstreams.Upstream) bool {
+			found = true
+			do(u.Target)
+			return true
+		})
+		if !found {
+			return apiError(http.StatusNotFound, "no such upstream: "+f.String())
+		}
+		return write(w, f)
+	}
+}
+
+// filter limits what is shown or steered. Empty fields match everything.
+type filter struct{ pool, upstream string }
+
+func filterOf(r *http.Request) filter {
+	query := r.URL.Query()
+	return filter{pool: query.Get("pool"), upstream: query.Get("upstream")}
+}
+
+func (f filter) String() string {
+	if f.pool == "" {
+		return f.upstream
+	}
+	return fmt.Sprintf("%s in pool %s", f.upstream, f.pool)
+}
+
+// each calls do for every upstream that matches until it returns false.
+func (f filter) each(do func(upstreams.Upstream) bool) {
+	for _, pool := range upstreams.Pools() {
+		if f.pool != "" && f.pool != pool.Name() {
+			continue
+		}
+		more := true
+		pool.Each(func(u upstreams.Upstream) bool {
+			if f.upstream == "" || f.upstream == u.Address {
+				more = do(u)
+			}
+			return more
+		})
+		if !more {
+			return
+		}
+	}
+}
+
+// write writes the upstreams that match one by one, so that no answer is
+// built whole in memory.
+func write(w http.ResponseWriter, f filter) error {
+	w.Header().Set("Content-Type", "application/json")
+	before := "["
+	var err error
+	f.each(func(u upstreams.Upstream) bool {
+		var object []byte
+		if object, err = json.Marshal(newUpstream(u)); err == nil {
+			_, err = fmt.Fprintf(w, "%s%s", before, object)
+		}
+		before = ",\n"
+		return err == nil
+	})
+	if err != nil {
+		return apiError(http.StatusInternalServerError, err.Error())
+	}
+	end := "]\n"
+	if before == "[" {
+		end = "[]\n"
+	}
+	_, err = io.WriteString(w, end)
+	return err
+}
+
+func allow(r *http.Request, method string) error {
+	if r.Method != method {
+		return apiError(http.StatusMethodNotAllowed, "method not allowed, use "+method)
+	}
+	return nil
+}
+
+func apiError(status int, message string) error {
+	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf("%s", message)}
+}
+
+// Interface guards
+var (
+	_ caddy.Module      = (*API)(nil)
+	_ caddy.AdminRouter = (*API)(nil)
+)

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
+)
+
+// Upstream is how the API shows one upstream of one pool. Times are in RFC
+// 3339, or null.
+type Upstream struct {
+	// Pool is the name of the pool, Address the upstream's as configured.
+	Pool    string `json:"pool"`
+	Address string `json:"address"`
+	// Status is unknown, up, down or retired; InRotation says whether the
+	// upstream gets new requests.
+	Status     string `json:"status"`
+	InRotation bool   `json:"in_rotation"`
+	// Operator is the operator mode. It is always ready.
+	Operator string `json:"operator"`
+	// Weight is the upstream's share of the turns, 0 for none. Backup is
+	// always false.
+	Weight int  `json:"weight"`
+	Backup bool `json:"backup"`
+	// Failures is the run of failed checks; at MaxFailures the upstream is
+	// retired, 0 means never.
+	Failures    int `json:"failures"`
+	MaxFailures int `json:"max_failures"`
+	// DelayMS is the current delay between two checks, in milliseconds. For
+	// a retired upstream it is that to its readmission.
+	DelayMS int64 `json:"delay_ms"`
+	// Reason says why the last check failed, "unchecked" that the upstream is
+	// not checked. Empty for one that is up.
+	Reason string `json:"reason"`
+	// Since is when the status was reached.
+	Since *time.Time `json:"since"`
+	// LastCheck is the newest result.
+	LastCheck *Check `json:"last_check"`
+	// NextCheck is when the next check is scheduled, or when a retired
+	// upstream is readmitted.
+	NextCheck *time.Time `json:"next_check"`
+	// RetireAt is when the upstream is retired if it goes on failing, not
+	// counting the time that checks take.
+	RetireAt *time.Time `json:"retire_at"`
+	// EjectedUntil is always null.
+	EjectedUntil *time.Time `json:"ejected_until"`
+	// InFlight counts requests under way, Requests all attempts, Errors those
+	// that got no response.
+	InFlight int    `json:"in_flight"`
+	Requests uint64 `json:"requests"`
+	Errors   uint64 `json:"errors"`
+}
+
+// Check is the result of a check.
+type Check struct {
+	Time       *time.Time `json:"time"`
+	DurationMS float64    `json:"duration_ms"`
+	OK         bool       `json:"ok"`
+	// StatusCode is that of the response, 0 if there was none.
+	StatusCode int `json:"status_code"`
+	// Error says why it failed.
+	Error string `json:"error"`
+}
+
+func newUpstream(u upstreams.Upstream) Upstream {
+	shown := Upstream{
+		Pool: u.Pool, Address: u.Address,
+		Status: u.Status.String(), InRotation: u.InRotation,
+		Operator: "ready", Weight: u.Weight,
+		Failures: u.Failures, MaxFailures: u.MaxFailures,
+		DelayMS: u.Delay.Milliseconds(), Reason: u.Reason,
+		Since: moment(u.Since), NextCheck: moment(u.Next), RetireAt: moment(u.RetireAt),
+		InFlight: u.InFlight, Requests: u.Requests, Errors: u.Errors,
+	}
+	if last := u.Last; !last.Time.IsZero() {
+		shown.LastCheck = &Check{
+			Time: moment(last.Time), DurationMS: float64(last.Duration.Microseconds()) / 1000,
+			OK: last.OK, StatusCode: last.StatusCode, Error: last.Reason,
+		}
+		if last.Detail != "" {
+			shown.LastCheck.Error += ": " + last.Detail
+		}
+	}
+	return shown
+}
+
+// moment returns t for JSON, nil for the zero time.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.Round(time.Millisecond) // also drops the monotonic clock
+	return &t
+}

@@ -1,0 +1,44 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Probe performs one check. It returns when the check has a result, at the
+// latest soon after ctx is done. It may be called from many goroutines, but
+// never twice at a time for one target.
+type Probe func(ctx context.Context) Report
+
+// Report is the result of one check.
+type Report struct {
+	// Time is when the check started.
+	Time time.Time
+	// Duration is how long it took.
+	Duration time.Duration
+	// OK says whether it passed.
+	OK bool
+	// StatusCode is that of the HTTP response, or 0 if there was none.
+	StatusCode int
+	// Reason says in a few words why it failed: "connection refused",
+	// "timeout", "status 503". Empty if it passed.
+	Reason string
+	// Detail is the error behind the reason, for operators only.
+	Detail string
+	// Void marks a check that says nothing about the target: the machine
+	// had no file descriptors left for it.
+	Void bool
+}
+
+// errCut is the cancel cause of checks that a reload or a stop cuts short.
+var errCut = errors.New("the check was cut short by a reload or a stop")
+
+// run is a check under way.
+type run struct {
+	cancel context.CancelCauseFunc
+	// extra marks a check that was asked for outside the schedule.
+	extra bool
+	// first marks the first check of a target after the config has started.
+	first bool
+}

@@ -1,0 +1,269 @@
+package healthcheck
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Generation is the groups of one config. From its start on, only the newest
+// one checks, logs and emits; the older ones go on to follow what it learns
+// until they are closed. If the newest one is closed while an older one
+// lives, because Caddy could not finish loading its config, the older one
+// takes over again and what the newer one learned is undone.
+type Generation struct {
+	registry *Registry
+	config   any
+	groups   []*Group
+	started  bool
+	// saved is what the records were like when the generation took over.
+	saved map[*record]*record
+}
+
+// Generation returns the generation of a config, which is any comparable
+// value that the parts of the config have in common. It is made at the first
+// call; fresh is true then, and the caller has to arrange for Start.
+func (r *Registry) Generation(config any) (gen *Generation, fresh bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if gen, ok := r.provisional[config]; ok {
+		return gen, false
+	}
+	for _, gen := range r.generations {
+		if gen.config == config {
+			return gen, false
+		}
+	}
+	gen = &Generation{registry: r, config: config}
+	r.provisional[config] = gen
+	return gen, true
+}
+
+// Current returns the groups of the newest generation that has started, in
+// the order in which they were named.
+func (r *Registry) Current() []*Group {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.generations) == 0 {
+		return nil
+	}
+	return slices.Clone(r.generations[len(r.generations)-1].groups)
+}
+
+// Add adds the targets of a pool. Until the generation starts they follow
+// what an older one knows about them and are not checked.
+func (gen *Generation) Add(cfg GroupConfig) *Group {
+	g := &Group{registry: gen.registry, generation: gen, cfg: cfg, name: cfg.Name}
+	gen.registry.update(func(now time.Time) {
+		for _, tc := range cfg.Targets {
+			t := &Target{registry: gen.registry, group: g, address: tc.Address, check: tc.Check, via: tc.Transport, probe: tc.Probe}
+			g.targets = append(g.targets, t)
+			rec := gen.registry.closest(t.key())
+			if rec == nil {
+				rec = fresh(t, now)
+			}
+			t.follow(rec)
+		}
+		gen.groups = append(gen.groups, g)
+		if gen.started {
+			gen.drive([]*Group{g}, now)
+		}
+	})
+	return g
+}
+
+// fresh returns a record that knows nothing, or that a target without checks
+// is up.
+func fresh(t *Target, now time.Time) *record {
+	rec := &record{key: t.key(), since: now}
+	if t.probe == nil {
+		rec.state.Status = Up
+		rec.status.Store(uint32(Up))
+		rec.reason = "unchecked"
+	}
+	return rec
+}
+
+// closest returns the record of that key, or failing that one of another pool
+// that has all else in common, or nil.
+func (r *Registry) closest(key Key) *record {
+	if rec, ok := r.records[key]; ok {
+		return rec
+	}
+	var best *record
+	for _, gen := range r.generations {
+		for _, g := range gen.groups {
+			for _, t := range g.targets {
+				rec := t.rec.Load()
+				k := rec.key
+				if k.Address == key.Address && k.Check == key.Check && k.Transport == key.Transport && rec.known() {
+					best = rec
+				}
+			}
+		}
+	}
+	return best
+}
+
+// Start makes the generation the current one: its pools get their final
+// names, take over what is known, and are checked from now on.
+func (gen *Generation) Start() {
+	r := gen.registry
+	var named []*Group
+	r.mu.Lock()
+	if !gen.started {
+		gen.name()
+		named = slices.Clone(gen.groups)
+	}
+	r.mu.Unlock()
+	for _, g := range named {
+		g.cfg.Owner.Named(g.name)
+	}
+	r.update(func(now time.Time) {
+		if gen.started || len(gen.groups) == 0 {
+			return
+		}
+		gen.started = true
+		delete(r.provisional, gen.config)
+		gen.saved = make(map[*record]*record)
+		if n := len(r.generations); n > 0 {
+			r.generations[n-1].rest(gen.saved, now)
+		}
+		r.generations = append(r.generations, gen)
+		gen.drive(gen.groups, now)
+	})
+}
+
+// name gives the groups their final names.
+func (gen *Generation) name() {
+	slices.SortStableFunc(gen.groups, func(a, b *Group) int {
+		return strings.Compare(a.cfg.Server, b.cfg.Server)
+	})
+	used := make(map[string]bool, len(gen.groups))
+	for _, g := range gen.groups {
+		used[g.cfg.Name] = true
+	}
+	counts := make(map[string]int)
+	for _, g := range gen.groups {
+		counts[g.cfg.Name]++
+		for n := counts[g.cfg.Name]; n > 1; n++ {
+			name := g.cfg.Name + "#" + strconv.Itoa(n)
+			if !used[name] {
+				g.name, used[name], counts[g.cfg.Name] = name, true, n
+				break
+			}
+		}
+	}
+}
+
+// rest ends all that the generation has under way and saves what is known.
+func (gen *Generation) rest(saved map[*record]*record, now time.Time) {
+	for _, g := range gen.groups {
+		for _, t := range g.targets {
+			rec := t.rec.Load()
+			if rec.driver != t {
+				continue
+			}
+			rec.halt(now)
+			saved[rec] = rec.fork(rec.key)
+		}
+	}
+}
+
+// drive makes the groups' targets the drivers of their records.
+func (gen *Generation) drive(groups []*Group, now time.Time) {
+	r := gen.registry
+	for _, g := range groups {
+		for _, t := range g.targets {
+			known, key := t.rec.Load(), t.key()
+			rec := r.records[key]
+			if rec == nil {
+				rec = known
+				if known.key != key || known.driver != nil {
+					rec = known.fork(key)
+				}
+				r.records[key] = rec
+			}
+			if rec != known {
+				t.follow(rec)
+			}
+			rec.driver = t
+		}
+	}
+	for _, g := range groups {
+		g.begin(now)
+	}
+}
+
+// begin sets the timers of the group's targets, or asks for first checks.
+func (g *Group) begin(now time.Time) {
+	r := g.registry
+	for _, t := range g.targets {
+		rec := t.rec.Load()
+		switch {
+		case t.probe == nil:
+		case !rec.known():
+			r.firsts = append(r.firsts, rec)
+		default:
+			r.arm(rec, now)
+		}
+	}
+	g.recall(now)
+	r.startFirsts(now)
+}
+
+// close takes g out of its generation and ends the generation with its last
+// group.
+func (r *Registry) close(g *Group) {
+	r.update(func(now time.Time) {
+		gen := g.generation
+		i := slices.Index(gen.groups, g)
+		if i < 0 {
+			return
+		}
+		gen.groups = slices.Delete(gen.groups, i, i+1)
+		for _, t := range g.targets {
+			rec := t.rec.Load()
+			if rec.driver == t {
+				rec.halt(now)
+			}
+			t.unfollow(rec)
+		}
+		if len(gen.groups) == 0 {
+			r.end(gen, now)
+		}
+	})
+}
+
+// end removes a generation. If it was the current one and an older one lives,
+// that one takes over as if the newer one had never been.
+func (r *Registry) end(gen *Generation, now time.Time) {
+	delete(r.provisional, gen.config)
+	i := slices.Index(r.generations, gen)
+	if i < 0 {
+		return
+	}
+	r.generations = slices.Delete(r.generations, i, i+1)
+	if i < len(r.generations) { // an older one ended: no way back to it
+		r.generations[i].saved = nil
+		return
+	}
+	if i == 0 {
+		return
+	}
+	older := r.generations[i-1]
+	for rec, saved := range gen.saved {
+		rec.restore(saved)
+	}
+	older.drive(older.groups, now)
+}
+
+// restore takes back what has been learned since saved was forked.
+func (rec *record) restore(saved *record) {
+	from := rec.state.Status
+	rec.state, rec.loud, rec.last = saved.state, saved.loud, saved.last
+	rec.delay, rec.next = saved.delay, saved.next
+	rec.move(from, saved.reason, saved.since)
+	rec.since = saved.since
+}

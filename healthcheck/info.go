@@ -1,0 +1,45 @@
+package healthcheck
+
+import "time"
+
+// Info is what is known about a target, to be shown.
+type Info struct {
+	Status Status
+	// Checked is false for targets without checks.
+	Checked bool
+	// Failures is the run of failed checks, MaxFailures what retires the
+	// target, 0 for never.
+	Failures, MaxFailures int
+	// Delay is the current delay between checks.
+	Delay time.Duration
+	// Reason says why the status is what it is.
+	Reason string
+	// Since is when the status was reached.
+	Since time.Time
+	// Last is the newest result; its Time is zero if there is none.
+	Last Report
+	// Next is the next scheduled check, or the readmission of a retired
+	// target. Zero if there is none.
+	Next time.Time
+	// RetireAt is when the target is retired if it goes on failing, not
+	// counting the time that the checks take. Zero if it will not be.
+	RetireAt time.Time
+}
+
+// Info returns what is known about t.
+func (t *Target) Info() Info {
+	t.registry.mu.Lock()
+	defer t.registry.mu.Unlock()
+	rec := t.rec.Load()
+	set := t.group.cfg.Settings
+	info := Info{
+		Status: rec.state.Status, Checked: t.probe != nil,
+		Failures: rec.state.Failures, MaxFailures: set.limit(),
+		Delay: rec.delay, Reason: rec.reason, Since: rec.since,
+		Last: rec.last, Next: rec.next,
+	}
+	if in, ok := rec.state.RetireIn(set); ok && !rec.next.IsZero() && t.group.others(t) {
+		info.RetireAt = rec.next.Add(in)
+	}
+	return info
+}

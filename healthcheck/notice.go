@@ -1,0 +1,166 @@
+package healthcheck
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// notice is something to tell about a target.
+type notice struct {
+	group    *Group
+	address  string
+	report   Report
+	from, to Status
+	reason   string
+	failures int
+	delay    time.Duration
+	next     time.Time
+	extra    bool
+	// quiet marks a retirement, or the end of one, that repeats.
+	quiet bool
+	// void marks a check that had no result.
+	void bool
+}
+
+// notices logs and emits in order, on a goroutine of its own that lives only
+// while there is something to tell, so that slow logs and event handlers hold
+// up neither checks nor requests.
+type notices struct {
+	mu      sync.Mutex
+	queue   []notice
+	telling bool
+}
+
+func (n *notices) add(what notice) {
+	if !what.worth() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.queue = append(n.queue, what)
+	if !n.telling {
+		n.telling = true
+		go n.tell()
+	}
+}
+
+func (n *notices) tell() {
+	for {
+		n.mu.Lock()
+		queue := n.queue
+		n.queue = nil
+		if len(queue) == 0 {
+			n.telling = false
+			n.mu.Unlock()
+			return
+		}
+		n.mu.Unlock()
+		for _, what := range queue {
+			what.log()
+			what.emit()
+		}
+	}
+}
+
+// worth reports whether anybody wants to hear it.
+func (n *notice) worth() bool {
+	return n.void || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
+}
+
+// log writes one line: info, warn or error for a transition, debug for
+// repeats.
+func (n *notice) log() {
+	level, message := n.line()
+	c := n.group.cfg.Logger.Check(level, message)
+	if c == nil {
+		return
+	}
+	fields := []zap.Field{
+		zap.String("pool", n.group.name),
+		zap.String("upstream", n.address),
+		zap.Stringer("from", n.from),
+		zap.Stringer("to", n.to),
+		zap.Int("failures", n.failures),
+	}
+	if n.reason != "" {
+		fields = append(fields, zap.String("reason", n.reason))
+	}
+	if !n.report.Time.IsZero() {
+		fields = append(fields, zap.Duration("duration", n.report.Duration))
+	}
+	if n.report.StatusCode != 0 {
+		fields = append(fields, zap.Int("status_code", n.report.StatusCode))
+	}
+	if n.report.Detail != "" {
+		fields = append(fields, zap.String("error", n.report.Detail))
+	}
+	switch {
+	case n.to == Retired && n.next.IsZero():
+		fields = append(fields, zap.String("readmitted", "by an operator"))
+	case n.to == Retired:
+		fields = append(fields, zap.Time("readmitted", n.next))
+	case !n.next.IsZero():
+		fields = append(fields, zap.Duration("delay", n.delay), zap.Time("next_check", n.next))
+	}
+	if n.extra {
+		fields = append(fields, zap.Bool("extra", true))
+	}
+	c.Write(fields...)
+}
+
+// line returns the level and the message.
+func (n *notice) line() (zapcore.Level, string) {
+	switch {
+	case n.void:
+		return zapcore.WarnLevel, "check had no result"
+	case n.from == n.to && n.report.OK:
+		return zapcore.DebugLevel, "check passed"
+	case n.from == n.to:
+		return zapcore.DebugLevel, "check failed"
+	case n.to == Up:
+		return zapcore.InfoLevel, "upstream is up"
+	case n.to == Retired && n.quiet:
+		return zapcore.DebugLevel, "upstream is retired again"
+	case n.to == Retired:
+		return zapcore.ErrorLevel, "upstream is retired: no more checks, no more requests"
+	case n.from == Retired && n.quiet:
+		return zapcore.DebugLevel, "upstream is readmitted again"
+	case n.from == Retired:
+		return zapcore.InfoLevel, "upstream is readmitted"
+	}
+	return zapcore.WarnLevel, "upstream is down"
+}
+
+// emit emits the events of a transition, as far as somebody listens.
+func (n *notice) emit() {
+	if n.group.cfg.Emit == nil || n.void || n.from == n.to || n.quiet {
+		return
+	}
+	for _, event := range n.events() {
+		n.group.cfg.Emit(event, map[string]any{
+			"pool":     n.group.name,
+			"host":     n.address,
+			"from":     n.from.String(),
+			"to":       n.to.String(),
+			"reason":   n.reason,
+			"failures": n.failures,
+		})
+	}
+}
+
+func (n *notice) events() []string {
+	switch {
+	case n.to == Up:
+		return []string{"healthy"}
+	case n.to == Retired && n.from != Down: // down in passing
+		return []string{"unhealthy", "retired"}
+	case n.to == Retired:
+		return []string{"retired"}
+	case n.from == Retired:
+		return []string{"readmitted"}
+	}
+	return []string{"unhealthy"}
+}

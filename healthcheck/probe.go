@@ -1,0 +1,189 @@
+package healthcheck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+// errTimeout is the cancel cause of checks that take too long.
+var errTimeout = fmt.Errorf("no result within health_timeout: %w", context.DeadlineExceeded)
+
+// Prober makes the probes of a pool.
+type Prober struct {
+	cfg    Config
+	ask    func(p *Prober, ctx context.Context, address string) Report
+	client *http.Client
+	uri    url.URL
+	body   *regexp.Regexp
+}
+
+// NewProber returns the prober of a valid config. The HTTP probes of its
+// targets travel over transport.
+func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
+	p := &Prober{cfg: cfg}
+	switch cfg.Protocol {
+	case ProtocolNone:
+		return p, nil
+	case ProtocolTCP:
+		p.ask = (*Prober).askTCP
+		return p, nil
+	}
+	p.ask = (*Prober).askHTTP
+	p.client = newClient(transport, cfg.FollowRedirects)
+	uri := cfg.URI
+	if uri == "" {
+		p.uri.Path = cfg.Path
+	} else {
+		parsed, err := url.Parse(uri)
+		if err != nil {
+			return nil, fmt.Errorf("uri: %w", err)
+		}
+		p.uri = url.URL{Path: parsed.Path, RawPath: parsed.RawPath, RawQuery: parsed.RawQuery}
+	}
+	if p.uri.Path == "" || p.uri.Path[0] != '/' {
+		p.uri.Path, p.uri.RawPath = "/"+p.uri.Path, ""
+	}
+	if cfg.ExpectBody != "" {
+		var err error
+		if p.body, err = regexp.Compile(cfg.ExpectBody); err != nil {
+			return nil, fmt.Errorf("expect_body: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// Probe returns the probe of an upstream, or nil if it is not to be checked.
+// Whatever goes wrong in the probe, a panic included, is a failed check.
+func (p *Prober) Probe(address string) Probe {
+	if p.ask == nil {
+		return nil
+	}
+	return func(ctx context.Context) (report Report) {
+		ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.timeout(), errTimeout)
+		defer cancel()
+		start := time.Now()
+		defer func() {
+			if broken := recover(); broken != nil {
+				report = Report{Reason: "panic", Detail: fmt.Sprintf("%v\n%s", broken, debug.Stack())}
+			}
+			report.Time = start
+			if report.Duration == 0 {
+				report.Duration = time.Since(start)
+			}
+		}()
+		return p.ask(p, ctx, address)
+	}
+}
+
+// Checkable reports whether address can be checked: whether it has no
+// placeholders but those whose values do not depend on a request.
+func Checkable(address string) bool {
+	_, err := caddy.NewReplacer().ReplaceOrErr(address, true, true)
+	return err == nil
+}
+
+// place is where a check of an upstream goes.
+type place struct {
+	dial reverseproxy.DialInfo
+	// upstream is the upstream's own address, placeholders replaced.
+	upstream string
+	// host is host:port for URL and Host header.
+	host string
+}
+
+// locate finds out where a check of an upstream goes: to the upstream itself,
+// to the configured port of its host, or to the configured other place.
+func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
+	upstream, err := repl.ReplaceOrErr(address, true, true)
+	if err != nil {
+		return place{}, err
+	}
+	target := upstream
+	if p.cfg.Upstream != "" {
+		target = p.cfg.Upstream
+	}
+	addr, err := caddy.ParseNetworkAddress(target)
+	if err != nil {
+		return place{}, err
+	}
+	if p.cfg.Port != 0 && p.cfg.Upstream == "" {
+		if addr.IsUnixNetwork() || addr.IsFdNetwork() {
+			addr = caddy.NetworkAddress{Network: "tcp", Host: "localhost"}
+		}
+		addr.StartPort, addr.EndPort = uint(p.cfg.Port), uint(p.cfg.Port)
+	}
+	if addr.PortRangeSize() != 1 {
+		return place{}, fmt.Errorf("%s is not precisely one socket", target)
+	}
+	at := place{
+		dial: reverseproxy.DialInfo{
+			Upstream: &reverseproxy.Upstream{Dial: address},
+			Network:  addr.Network,
+			Address:  addr.JoinHostPort(0),
+			Host:     addr.Host,
+			Port:     strconv.Itoa(int(addr.StartPort)),
+		},
+		upstream: upstream,
+		host:     addr.JoinHostPort(0),
+	}
+	if addr.IsUnixNetwork() || addr.IsFdNetwork() {
+		at.host = "localhost"
+	}
+	return at, nil
+}
+
+// failed returns the report of a check that came to no response.
+func failed(err error) Report {
+	return Report{Reason: reason(err), Detail: err.Error(), Void: outOfFiles(err)}
+}
+
+// askTCP opens a connection and closes it.
+func (p *Prober) askTCP(ctx context.Context, address string) Report {
+	at, err := p.locate(caddy.NewReplacer(), address)
+	if err != nil {
+		return failed(err)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, at.dial.Network, at.dial.Address)
+	if err != nil {
+		return failed(err)
+	}
+	_ = conn.Close()
+	return Report{OK: true}
+}
+
+// CheckableTransport reports whether HTTP checks can travel over a transport
+// of that config: whether it has no placeholders but those whose values do
+// not depend on a request.
+func CheckableTransport(config json.RawMessage) bool {
+	var value any
+	if json.Unmarshal(config, &value) != nil {
+		return true // none, or not for us to judge
+	}
+	return !dependsOnRequest(value)
+}
+
+func dependsOnRequest(value any) bool {
+	switch v := value.(type) {
+	case string:
+		_, err := caddy.NewReplacer().ReplaceOrErr(v, false, true)
+		return err != nil
+	case []any:
+		return slices.ContainsFunc(v, dependsOnRequest)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), dependsOnRequest)
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package healthcheck
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+// UserAgent is what checks call themselves unless a header is configured.
+const UserAgent = "caddy-loadbalance health check"
+
+// Limits on what is read of a body that nobody looks at, only so that the
+// connection can be used again.
+const (
+	drainSize = 64 << 10
+	drainTime = 100 * time.Millisecond
+)
+
+// Names that reverse_proxy's transports read from a request's context.
+const (
+	dialInfoKey          caddy.CtxKey = "reverse_proxy.dial_info"
+	proxyProtocolInfoVar              = "reverse_proxy.proxy_protocol_info"
+)
+
+// newClient returns the client that sends probes. Redirects stay with the
+// upstream, as its address is pinned in the request's context.
+func newClient(transport http.RoundTripper, follow bool) *http.Client {
+	client := &http.Client{Transport: transport}
+	if !follow {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return client
+}
+
+// askHTTP sends a request and judges the response.
+func (p *Prober) askHTTP(ctx context.Context, address string) Report {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	start := time.Now()
+	req, err := p.request(ctx, address)
+	if err != nil {
+		return failed(err)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		var outer *url.Error // repeats the method and the URL
+		if errors.As(err, &outer) {
+			err = outer.Err
+		}
+		return failed(err)
+	}
+	defer resp.Body.Close()
+	report := p.judge(resp)
+	report.Duration = time.Since(start)
+	report.StatusCode = resp.StatusCode
+	time.AfterFunc(drainTime, cancel)
+	_, _ = io.CopyN(io.Discard, resp.Body, drainSize)
+	return report
+}
+
+// request makes the request of a check. It carries nothing of any client.
+func (p *Prober) request(ctx context.Context, address string) (*http.Request, error) {
+	repl := caddy.NewReplacer()
+	at, err := p.locate(repl, address)
+	if err != nil {
+		return nil, err
+	}
+	repl.Set("http.reverse_proxy.active.target_upstream", at.upstream)
+
+	method := p.cfg.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	var body io.Reader
+	if p.cfg.Body != "" {
+		body = strings.NewReader(repl.ReplaceKnown(p.cfg.Body, ""))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "/", body)
+	if err != nil {
+		return nil, err
+	}
+	target := p.uri
+	target.Scheme, target.Host = "http", at.host
+	if over, ok := p.client.Transport.(reverseproxy.HealthCheckSchemeOverriderTransport); ok {
+		_, port, _ := net.SplitHostPort(at.host)
+		over.OverrideHealthCheckScheme(&target, port)
+	}
+	req.URL = &target
+	req.Host = at.host
+	req.Header.Set("User-Agent", UserAgent)
+	p.setHeaders(req, repl)
+
+	req = caddyhttp.PrepareRequest(req, repl, nil, new(caddyhttp.Server))
+	if at.host != at.dial.Address { // a connection of its own for every socket
+		req.URL.Host = at.dial.Address
+	}
+	if ppt, ok := p.client.Transport.(reverseproxy.ProxyProtocolTransport); ok && ppt.ProxyProtocolEnabled() {
+		self := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
+		caddyhttp.SetVar(req.Context(), proxyProtocolInfoVar, reverseproxy.ProxyProtocolInfo{AddrPort: self})
+	}
+	return req.WithContext(context.WithValue(req.Context(), dialInfoKey, at.dial)), nil
+}
+
+// setHeaders sets the configured headers. Their names and values may have
+// placeholders, {http.reverse_proxy.active.target_upstream} among them.
+func (p *Prober) setHeaders(req *http.Request, repl *caddy.Replacer) {
+	for name, values := range p.cfg.Headers {
+		name = http.CanonicalHeaderKey(repl.ReplaceAll(name, ""))
+		if name == "Host" {
+			if len(values) > 0 {
+				req.Host = repl.ReplaceAll(values[0], "")
+			}
+			continue
+		}
+		req.Header.Del(name)
+		for _, value := range values {
+			req.Header.Add(name, repl.ReplaceKnown(value, ""))
+		}
+	}
+}
+
+// judge decides whether a response passes the check.
+func (p *Prober) judge(resp *http.Response) Report {
+	switch expect := p.cfg.ExpectStatus; {
+	case expect > 0 && !caddyhttp.StatusCodeMatches(resp.StatusCode, expect),
+		expect == 0 && !p.cfg.anyResponse() && (resp.StatusCode < 200 || resp.StatusCode >= 300):
+		why := fmt.Sprintf("status %d", resp.StatusCode)
+		detail := ""
+		if to := resp.Header.Get("Location"); to != "" {
+			detail = "redirected to " + to
+		}
+		return Report{Reason: why, Detail: detail}
+	}
+	if p.body == nil {
+		return Report{OK: true}
+	}
+	var body io.Reader = resp.Body
+	if p.cfg.MaxSize > 0 {
+		body = io.LimitReader(body, p.cfg.MaxSize)
+	}
+	watched := &watchedReader{Reader: body}
+	if p.body.MatchReader(bufio.NewReader(watched)) { // reads no more than it keeps
+		return Report{OK: true}
+	}
+	if watched.err != nil {
+		return failed(watched.err)
+	}
+	return Report{Reason: "body mismatch"}
+}
+
+// watchedReader remembers the error, other than EOF, that ended it.
+type watchedReader struct {
+	io.Reader
+	err error
+}
+
+func (w *watchedReader) Read(b []byte) (int, error) {
+	n, err := w.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,244 @@
+package healthcheck
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// firstMost is how many first checks may run at a time.
+const firstMost = 1000
+
+// Registry owns all targets of a process: their timers, their checks and what
+// is known about them over reloads. One lock guards it all; no request takes
+// it unless something failed.
+type Registry struct {
+	mu      sync.Mutex
+	records map[Key]*record
+	// generations are the configs alive, in order of their start; those that
+	// have not started are not among them.
+	generations []*Generation
+	// provisional are those that have not started, by their config.
+	provisional map[any]*Generation
+	// firsts wait for their first check, starting counts those that run.
+	firsts   []*record
+	starting int
+	// dirty are the groups whose owners have to be told about changes.
+	dirty []*Group
+
+	notices notices
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{
+		records:     make(map[Key]*record),
+		provisional: make(map[any]*Generation),
+	}
+}
+
+// update runs f with the lock held and tells the owners afterwards.
+func (r *Registry) update(f func(now time.Time)) {
+	r.mu.Lock()
+	f(time.Now())
+	dirty := r.dirty
+	r.dirty = nil
+	r.mu.Unlock()
+	for _, g := range dirty {
+		g.cfg.Owner.Changed()
+	}
+}
+
+// touch notes that the owner of g is to be told about a change.
+func (r *Registry) touch(g *Group) {
+	if !slices.Contains(r.dirty, g) {
+		r.dirty = append(r.dirty, g)
+	}
+}
+
+// arm sets the record's timer to what is due next.
+func (r *Registry) arm(rec *record, now time.Time) {
+	at, ok := rec.due()
+	if !ok || rec.driver == nil {
+		if rec.timer != nil {
+			rec.timer.Stop()
+		}
+		return
+	}
+	wait := max(at.Sub(now), 0)
+	if rec.timer == nil {
+		rec.timer = time.AfterFunc(wait, func() { r.fire(rec) })
+		return
+	}
+	rec.timer.Reset(wait)
+}
+
+// fire does what is due.
+func (r *Registry) fire(rec *record) {
+	r.update(func(now time.Time) {
+		if rec.driver == nil {
+			return
+		}
+		scheduled := !rec.next.IsZero() && !now.Before(rec.next)
+		extra := !rec.extraAt.IsZero() && !now.Before(rec.extraAt)
+		switch {
+		case scheduled && rec.state.Status == Retired:
+			rec.state.Return(rec.driver.group.cfg.Settings)
+			r.readmitted(rec, rec.loud, now)
+		case rec.running != nil:
+			if scheduled && rec.running.extra {
+				// what is under way serves as the scheduled one
+				rec.running.extra = false
+				rec.driver.group.extras--
+			}
+		case scheduled:
+			r.begin(rec, false, now)
+		case extra:
+			r.begin(rec, true, now)
+		default:
+			r.arm(rec, now)
+		}
+	})
+}
+
+// begin starts a check of a record that has none under way.
+func (r *Registry) begin(rec *record, extra bool, now time.Time) {
+	t := rec.driver
+	rec.extraAt = time.Time{}
+	if extra {
+		rec.extraLast = now
+		t.group.extras++
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	check := &run{cancel: cancel, extra: extra}
+	rec.running = check
+	go func() {
+		report := t.probe(ctx)
+		cancel(nil)
+		r.finish(rec, check, report)
+	}()
+}
+
+// finish counts the report of a check, unless the check was cut short.
+func (r *Registry) finish(rec *record, check *run, report Report) {
+	r.update(func(now time.Time) {
+		if check.first {
+			r.starting--
+			r.startFirsts(now)
+		}
+		if rec.running != check {
+			return
+		}
+		rec.running = nil
+		if check.extra {
+			rec.driver.group.extras--
+			r.touch(rec.driver.group)
+		}
+		r.count(rec, check, report, now)
+		r.arm(rec, now)
+	})
+}
+
+// count applies a report to the record's state and plans the next check.
+func (r *Registry) count(rec *record, check *run, report Report, now time.Time) {
+	t := rec.driver
+	set := t.group.cfg.Settings
+	if report.Void {
+		r.notices.add(notice{group: t.group, address: t.address, report: report, void: true})
+		if rec.state.Status != Retired && (!check.extra || rec.next.IsZero()) {
+			rec.next = now.Add(set.Interval)
+		}
+		return
+	}
+	rec.last = report
+	e := rec.state.Apply(set, Result{Pass: report.OK, Extra: check.extra, Others: t.group.others(t)})
+	if !report.OK {
+		rec.extraAt = time.Time{} // what was asked for is known now
+	}
+	reason := report.Reason
+	if report.OK && e.To != Up {
+		reason = rec.reason // still down, and why
+	}
+	if e.Counted {
+		rec.move(e.From, reason, now)
+		rec.schedule(set, now, e.FirstPass)
+	}
+	if e.To == Retired && e.From != Retired {
+		rec.loud = e.Loud
+	}
+	r.notices.add(notice{
+		group: t.group, address: t.address, report: report, extra: check.extra,
+		from: e.From, to: e.To, reason: reason, quiet: e.To == Retired && !e.Loud,
+		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
+	})
+	if e.From == Up && e.To != Up {
+		t.group.recall(now)
+	}
+}
+
+// readmitted goes on after the state of a retired record became down: one
+// check at once, or as soon as the one under way has ended.
+func (r *Registry) readmitted(rec *record, loud bool, now time.Time) {
+	t := rec.driver
+	rec.move(Retired, rec.reason, now)
+	rec.delay = 0
+	rec.next = now
+	r.notices.add(notice{
+		group: t.group, address: t.address, from: Retired, to: Down,
+		reason: rec.reason, quiet: !loud, failures: rec.state.Failures,
+	})
+	if rec.running == nil {
+		r.begin(rec, false, now)
+	}
+}
+
+// readmit ends the retirement of t on an operator's word.
+func (r *Registry) readmit(t *Target) {
+	r.update(func(now time.Time) {
+		rec := t.rec.Load()
+		if rec.driver != t || rec.state.Status != Retired {
+			return
+		}
+		rec.state.Readmit()
+		r.readmitted(rec, true, now)
+	})
+}
+
+// ask asks for an extra check of t, at least gap after the last one. If one
+// is under way, which may have passed the point of failure already, another
+// one follows it unless it fails.
+func (r *Registry) ask(t *Target, gap time.Duration) {
+	r.update(func(now time.Time) {
+		rec := t.rec.Load()
+		if rec.driver != t || t.probe == nil || !rec.extraAt.IsZero() {
+			return
+		}
+		at := now
+		if earliest := rec.extraLast.Add(gap); earliest.After(at) {
+			at = earliest
+		}
+		if rec.running == nil && !at.After(now) {
+			r.begin(rec, true, now)
+			return
+		}
+		rec.extraAt = at
+		if rec.running == nil {
+			r.arm(rec, now)
+		}
+	})
+}
+
+// startFirsts starts first checks as far as there is room.
+func (r *Registry) startFirsts(now time.Time) {
+	for len(r.firsts) > 0 && r.starting < firstMost {
+		rec := r.firsts[0]
+		r.firsts = r.firsts[1:]
+		if rec.driver == nil || rec.running != nil || rec.known() {
+			continue
+		}
+		r.starting++
+		r.begin(rec, false, now)
+		rec.running.first = true
+	}
+}

@@ -1,0 +1,55 @@
+package upstreams
+
+import "github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+
+// Pools returns the pools of the running config.
+func Pools() []*Pool {
+	var pools []*Pool
+	for _, g := range registry.Current() {
+		pools = append(pools, g.Owner().(*Pool))
+	}
+	return pools
+}
+
+// Upstream is what is known about one upstream of a pool, to be shown.
+type Upstream struct {
+	healthcheck.Info
+	Target *healthcheck.Target
+	// Pool is the name of the pool, Address the address as configured.
+	Pool, Address string
+	// InRotation says whether it is eligible for new requests.
+	InRotation bool
+	// Weight is its share of the turns, over all its places.
+	Weight int
+	// InFlight counts the attempts under way.
+	InFlight int
+	// Requests counts attempts, Errors those that got no response through no
+	// fault of the client. Both outlive reloads.
+	Requests, Errors uint64
+}
+
+// Each calls f for every upstream of the pool, in config order, until f
+// returns false.
+func (p *Pool) Each(f func(Upstream) bool) {
+	name, list := p.Name(), p.places.Load().list
+	weights := make(map[*upstream]int)
+	for _, at := range list {
+		weights[at.upstream] += at.weight
+	}
+	for _, at := range list {
+		u := at.upstream
+		weight, first := weights[u]
+		if !first {
+			continue
+		}
+		delete(weights, u)
+		shown := Upstream{
+			Info: u.target.Info(), Target: u.target, Pool: name, Address: u.address,
+			InRotation: u.inRotation(), Weight: weight, InFlight: u.account.host.NumRequests(),
+			Requests: u.account.requests.Load(), Errors: u.account.errors.Load(),
+		}
+		if !f(shown) {
+			return
+		}
+	}
+}

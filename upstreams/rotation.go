@@ -1,0 +1,105 @@
+package upstreams
+
+import (
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+)
+
+// maxTurns is the most turns that a rotation has.
+const maxTurns = 1 << 16
+
+// rotation is an immutable picture of the upstreams in rotation.
+type rotation struct {
+	// turns is the order in which round robin goes through them.
+	turns []*upstream
+	// pool is the same upstreams for other policies, in config order.
+	pool reverseproxy.UpstreamPool
+	// pending says that some upstream has not had its first result yet.
+	pending bool
+}
+
+// place is a place in the pool: an address given twice has two.
+type place struct {
+	*upstream
+	// weight is how many turns the place has in a period.
+	weight int
+}
+
+// newRotation returns the rotation of the places for which in is true.
+func newRotation(places []place, in func(*upstream) bool) *rotation {
+	rot := new(rotation)
+	var chosen []place
+	for _, at := range places {
+		if !in(at.upstream) {
+			continue
+		}
+		rot.pool = append(rot.pool, at.proxy)
+		if at.weight > 0 {
+			chosen = append(chosen, at)
+		}
+	}
+	rot.turns = smooth(chosen)
+	return rot
+}
+
+// inRotation reports whether u is eligible for new requests.
+func (u *upstream) inRotation() bool { return u.target.Status() == healthcheck.Up }
+
+// smooth spreads the turns of every place evenly over one period, each as
+// often as its weight says: at every step all gain their weight, the highest
+// takes the turn and pays the sum. With equal weights it is the given order.
+func smooth(places []place) []*upstream {
+	weights := reduced(places)
+	sum := 0
+	for _, w := range weights {
+		sum += w
+	}
+	turns := make([]*upstream, 0, sum)
+	if sum == len(places) { // all equal
+		for _, at := range places {
+			turns = append(turns, at.upstream)
+		}
+		return turns
+	}
+	credit := make([]int, len(places))
+	for range sum {
+		best := 0
+		for i, w := range weights {
+			credit[i] += w
+			if credit[i] > credit[best] {
+				best = i
+			}
+		}
+		credit[best] -= sum
+		turns = append(turns, places[best].upstream)
+	}
+	return turns
+}
+
+// reduced returns the places' weights without their common divisor, scaled
+// down where the sum would be above maxTurns, but to no less than 1.
+func reduced(places []place) []int {
+	divisor, sum := 0, 0
+	for _, at := range places {
+		divisor = gcd(divisor, at.weight)
+	}
+	weights := make([]int, len(places))
+	for i, at := range places {
+		weights[i] = at.weight / divisor
+		sum += weights[i]
+	}
+	if room := maxTurns - len(places); sum > maxTurns {
+		for i, w := range weights {
+			weights[i] = 1 + int(float64(w)/float64(sum)*float64(max(room, 0)))
+		}
+	}
+	return weights
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
