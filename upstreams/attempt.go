@@ -18,9 +18,9 @@ import (
 // request's own goroutine uses it.
 type attempts struct {
 	// tried are the upstreams, triedDynamic the addresses of dynamic ones.
-	tried        []*upstream
+	tried        []*reverseproxy.Upstream
 	triedDynamic []string
-	room         [4]*upstream
+	room         [4]*reverseproxy.Upstream
 	// startBy ends the request's waiting for first results.
 	startBy time.Time
 	// gaveUp says that nothing was in rotation.
@@ -72,7 +72,7 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return o.RoundTripper.RoundTrip(req)
 	}
-	a.tried = append(a.tried, u)
+	a.tried = append(a.tried, u.proxy)
 	u.account.requests.Add(1)
 
 	var body *clientBody

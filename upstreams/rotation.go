@@ -12,7 +12,7 @@ const maxTurns = 1 << 16
 // rotation is an immutable picture of the upstreams in rotation.
 type rotation struct {
 	// turns is the order in which round robin goes through them.
-	turns []*upstream
+	turns []*reverseproxy.Upstream
 	// pool is the same upstreams for other policies, in config order.
 	pool reverseproxy.UpstreamPool
 	// pending says that some upstream has not had its first result yet.
@@ -49,16 +49,16 @@ func (u *upstream) inRotation() bool { return u.target.Status() == healthcheck.U
 // smooth spreads the turns of every place evenly over one period, each as
 // often as its weight says: at every step all gain their weight, the highest
 // takes the turn and pays the sum. With equal weights it is the given order.
-func smooth(places []place) []*upstream {
+func smooth(places []place) []*reverseproxy.Upstream {
 	weights := reduced(places)
 	sum := 0
 	for _, w := range weights {
 		sum += w
 	}
-	turns := make([]*upstream, 0, sum)
+	turns := make([]*reverseproxy.Upstream, 0, sum)
 	if sum == len(places) { // all equal
 		for _, at := range places {
-			turns = append(turns, at.upstream)
+			turns = append(turns, at.proxy)
 		}
 		return turns
 	}
@@ -72,7 +72,7 @@ func smooth(places []place) []*upstream {
 			}
 		}
 		credit[best] -= sum
-		turns = append(turns, places[best].upstream)
+		turns = append(turns, places[best].proxy)
 	}
 	return turns
 }

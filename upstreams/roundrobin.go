@@ -15,8 +15,8 @@ import (
 // selected upstream after that.
 func (p *Pool) Select(dynamic reverseproxy.UpstreamPool, r *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
 	if r.URL.Host == "" && p.simple && len(dynamic) == 0 {
-		if u := p.next(p.rotation.Load()); u != nil {
-			return u.proxy
+		if up := p.next(p.rotation.Load()); up != nil {
+			return up
 		}
 	}
 	a := p.attempts(r.Context())
@@ -36,19 +36,17 @@ func (p *Pool) Select(dynamic reverseproxy.UpstreamPool, r *http.Request, w http
 }
 
 // next returns the upstream whose turn it is, or nil if all are full.
-func (p *Pool) next(rot *rotation) *upstream {
+func (p *Pool) next(rot *rotation) *reverseproxy.Upstream {
 	n := uint64(len(rot.turns))
 	for range n {
-		u := rot.turns[(p.cursor.Add(1)-1)%n]
-		if !u.proxy.Full() {
-			return u
+		up := rot.turns[(p.cursor.Add(1)-1)%n]
+		if !up.Full() {
+			return up
 		}
 	}
-	if n > 1 { // others may have taken our turns meanwhile
-		for _, u := range rot.turns {
-			if !u.proxy.Full() {
-				return u
-			}
+	for _, up := range rot.turns { // others may have taken our turns meanwhile
+		if !up.Full() {
+			return up
 		}
 	}
 	return nil
@@ -78,21 +76,16 @@ func (p *Pool) pickFrom(rot *rotation, r *http.Request, w http.ResponseWriter) *
 	if p.cfg.Policy != nil {
 		return p.cfg.Policy.Select(rot.pool, r, w)
 	}
-	if u := p.next(rot); u != nil {
-		return u.proxy
-	}
-	return nil
+	return p.next(rot)
 }
 
 // without returns the rotation without the given upstreams.
-func (rot *rotation) without(tried []*upstream) *rotation {
-	left := &rotation{turns: slices.DeleteFunc(slices.Clone(rot.turns), func(u *upstream) bool {
-		return slices.Contains(tried, u)
-	})}
-	left.pool = slices.DeleteFunc(slices.Clone(rot.pool), func(up *reverseproxy.Upstream) bool {
-		return slices.ContainsFunc(tried, func(u *upstream) bool { return u.proxy == up })
-	})
-	return left
+func (rot *rotation) without(tried []*reverseproxy.Upstream) *rotation {
+	in := func(up *reverseproxy.Upstream) bool { return slices.Contains(tried, up) }
+	return &rotation{
+		turns: slices.DeleteFunc(slices.Clone(rot.turns), in),
+		pool:  slices.DeleteFunc(slices.Clone(rot.pool), in),
+	}
 }
 
 // selectDynamic chooses among upstreams that a dynamic source returned for
