@@ -21,6 +21,8 @@ type attempts struct {
 	tried        []*reverseproxy.Upstream
 	triedDynamic []string
 	room         [4]*reverseproxy.Upstream
+	// any says that there has been an attempt.
+	any bool
 	// startBy ends the request's waiting for first results.
 	startBy time.Time
 	// gaveUp says that nothing was in rotation.
@@ -39,7 +41,7 @@ func (p *Pool) Begin(ctx context.Context) {
 // rotation, without a single attempt.
 func (p *Pool) Unserved(ctx context.Context) bool {
 	a := p.attempts(ctx)
-	return a.gaveUp && len(a.tried) == 0 && len(a.triedDynamic) == 0
+	return a.gaveUp && !a.any
 }
 
 func (p *Pool) attempts(ctx context.Context) *attempts {
@@ -65,6 +67,7 @@ func (p *Pool) Observe(transport http.RoundTripper) http.RoundTripper {
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	info, _ := reverseproxy.GetDialInfo(req.Context())
 	a := o.pool.attempts(req.Context())
+	a.any = true
 	u := o.pool.places.Load().book[info.Upstream]
 	if u == nil {
 		if info.Upstream != nil {

@@ -54,7 +54,7 @@ func (p *Pool) next(rot *rotation) *reverseproxy.Upstream {
 
 // pick returns an upstream of the rotation that this request has not tried.
 // If it has tried them all, there is none in the pool's single round of
-// retries; else a new round begins, which avoids the last one tried.
+// retries; else a new round begins, with another than the last one tried.
 func (p *Pool) pick(rot *rotation, a *attempts, r *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
 	if len(a.tried) == 0 {
 		return p.pickFrom(rot, r, w)
@@ -64,8 +64,9 @@ func (p *Pool) pick(rot *rotation, a *attempts, r *http.Request, w http.Response
 		if p.cfg.SingleRound {
 			return nil
 		}
-		a.tried = append(a.tried[:0], a.tried[len(a.tried)-1])
-		if untried = rot.without(a.tried); len(untried.pool) == 0 {
+		last := a.tried[len(a.tried)-1:]
+		a.tried = nil
+		if untried = rot.without(last); len(untried.pool) == 0 {
 			untried = rot
 		}
 	}
@@ -101,7 +102,7 @@ func (p *Pool) selectDynamic(pool reverseproxy.UpstreamPool, a *attempts, r *htt
 		case p.cfg.SingleRound:
 			return nil
 		default:
-			a.triedDynamic = a.triedDynamic[:0]
+			a.triedDynamic = nil
 		}
 	}
 	return p.dynamicPolicy.Select(pool, r, w)
