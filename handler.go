@@ -174,7 +174,7 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 		logger.Warn("no upstreams are configured: every request will be answered with 503")
 	}
 	if lb := h.LoadBalancing; lb != nil {
-		cfg.Persistent = lb.TryDuration > 0
+		cfg.Persistent = lb.TryDuration > 0 || lb.TryInterval > 0
 		cfg.SingleRound = lb.Retries == nil && lb.TryDuration == 0
 	} else {
 		cfg.SingleRound = true

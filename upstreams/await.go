@@ -15,9 +15,10 @@ const (
 )
 
 // await returns a rotation for a request that found nothing in rotation, or
-// nil if there is none. It waits for first results, for at most start_wait
-// over all attempts of the request; after that it asks for checks and waits
-// for them shortly; after that it does as when_all_down says.
+// nil if there is none. While there are upstreams without a first result it
+// waits for one, for at most start_wait over all attempts of the request;
+// else it asks for checks and waits for them shortly. If that brings nothing
+// it does as when_all_down says.
 func (p *Pool) await(ctx context.Context, a *attempts) *rotation {
 	if len(p.places.Load().list) == 0 {
 		return nil
@@ -25,11 +26,15 @@ func (p *Pool) await(ctx context.Context, a *attempts) *rotation {
 	if a.gaveUp && !p.cfg.Persistent {
 		return nil
 	}
-	if rot := p.awaitFirst(ctx, a); rot != nil {
-		return rot
+	if p.rotation.Load().pending {
+		if rot := p.awaitFirst(ctx, a); rot != nil {
+			return rot
+		}
 	}
-	if rot := p.awaitAsked(ctx); rot != nil {
-		return rot
+	if !p.rotation.Load().pending {
+		if rot := p.awaitAsked(ctx); rot != nil {
+			return rot
+		}
 	}
 	if p.cfg.WhenAllDown == TryAll {
 		if !p.episode.Swap(true) {
@@ -41,11 +46,8 @@ func (p *Pool) await(ctx context.Context, a *attempts) *rotation {
 	return nil
 }
 
-// awaitFirst waits for first results while there are upstreams without one.
+// awaitFirst waits for first results.
 func (p *Pool) awaitFirst(ctx context.Context, a *attempts) *rotation {
-	if !p.rotation.Load().pending || p.cfg.StartWait <= 0 {
-		return nil
-	}
 	if p.waiting.Add(1) > maxWaiting {
 		p.waiting.Add(-1)
 		return nil

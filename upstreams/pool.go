@@ -64,7 +64,7 @@ type PoolConfig struct {
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
 	// Persistent makes every attempt of a request look again for upstreams,
-	// though none was in rotation the last time.
+	// though none was in rotation the last time: there is time between them.
 	Persistent bool
 	// StartWait is how long a request waits for first results.
 	StartWait time.Duration
