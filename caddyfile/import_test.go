@@ -3,6 +3,7 @@ package caddyfile
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("got max_requests %d of c, want 6", got)
 	}
 	if directive.Name != "pool" || *directive.Active.Jitter != 20 || directive.Active.MaxFailures != -1 ||
-		directive.Active.Headers.Get("name") != "" && directive.Active.Headers["name"][0] != "x" ||
+		!slices.Equal(directive.Active.Headers["name"], []string{"x"}) ||
 		*directive.StartWait != caddy.Duration(time.Second) {
 		t.Errorf("an option is missing: %s", asJSON(t, directive))
 	}
@@ -69,7 +70,7 @@ func TestImportErrors(t *testing.T) {
 		{"unknown in a block", "upstream x {\n\tweight 5 # here\n}\n", "upstream: unrecognized option weight"},
 		{"twice", "start_wait 1s # here\n", "start_wait: given twice"},
 		{"address twice", "upstream a { # here\n\tmax_requests 3\n}\n", "upstream: options of 'a:80' given twice"},
-		{"below the interval", "health_max_interval 6s # here\n", "health_max_interval: 6s is below health_interval, 7s"},
+		{"below the interval", "health_max_interval 6s # here\n", "health_max_interval: must not be below health_interval, 7s, not '6s'"},
 		{"caddy's, unknown", "nonsense # here\n", "unrecognized subdirective nonsense"},
 		{"caddy's, address", "upstream ftp://x # here\n", "unsupported URL scheme ftp://"},
 		{"caddy's, negative", "health_timeout -5s # here\n", "health_timeout: must not be negative"},

@@ -58,13 +58,13 @@ func single[T, V any](read reader[V], set func(target T, value V)) option[T] {
 	return func(segment lex.Segment, target T) error {
 		name := segment.Directive()
 		d := at(segment...)
-		argument, err := argument(d)
+		text, err := argument(d)
 		if err != nil {
 			return err
 		}
-		value, err := read(argument)
+		value, err := read(text)
 		if err != nil {
-			return d.Errf("%s: %w, not '%s'", name, err, argument)
+			return d.Errf("%s: %w, not '%s'", name, err, text)
 		}
 		if d.Next() {
 			return d.Errf("%s: unexpected block", name)
@@ -81,23 +81,23 @@ func argument(d *lex.Dispenser) (string, error) {
 	if !d.NextArg() {
 		return "", d.Errf("%s: the argument is missing", name)
 	}
-	argument := d.Val()
+	text := d.Val()
 	if d.NextArg() {
-		return "", d.Errf("%s: surplus argument '%s' after '%s'", name, d.Val(), argument)
+		return "", d.Errf("%s: surplus argument '%s' after '%s'", name, d.Val(), text)
 	}
-	return argument, nil
+	return text, nil
 }
 
-// given are the options that a block has had so far, where they stand.
-type given map[string]lex.Token
+// given are the options that a block has had so far.
+type given map[string]lex.Segment
 
 // add refuses an option that was given before.
 func (g given) add(segment lex.Segment) error {
 	name := segment.Directive()
 	first, twice := g[name]
 	if twice && !repeatable[name] {
-		return at(segment[0]).Errf("%s: given twice, first at %s:%d", name, first.File, first.Line)
+		return at(segment[0]).Errf("%s: given twice, first at %s:%d", name, first[0].File, first[0].Line)
 	}
-	g[name] = segment[0]
+	g[name] = segment
 	return nil
 }

@@ -15,9 +15,8 @@ func split(tokens lex.Segment) (line lex.Segment, body []lex.Segment, rest lex.S
 		return line, nil, rest
 	}
 	for len(rest) > 0 && !closes(rest[:lineEnd(rest)]) {
-		end := segmentEnd(rest)
-		segment := rest[:end]
-		body, rest = append(body, segment), rest[end:]
+		end = segmentEnd(rest)
+		body, rest = append(body, rest[:end]), rest[end:]
 	}
 	return line, body, rest
 }

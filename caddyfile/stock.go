@@ -30,7 +30,7 @@ func (p *parser) takeRetries(balancing *reverseproxy.LoadBalancing) error {
 	}
 	retries := balancing.Retries
 	if retries < 0 {
-		return p.value("lb_retries").Errf("lb_retries: must not be negative: %d", retries)
+		return p.mistake("lb_retries", "must not be negative")
 	}
 	if retries > 0 || p.zeroRetries() {
 		p.dir.Retries = &retries
@@ -47,11 +47,11 @@ func (p *parser) takeActive(proxy *reverseproxy.Handler) error {
 	active := checks.Active
 	switch {
 	case active.Interval < 0:
-		return p.value("health_interval").Errf("health_interval: must not be negative: %s", time.Duration(active.Interval))
+		return p.mistake("health_interval", "must not be negative")
 	case active.Timeout < 0:
-		return p.value("health_timeout").Errf("health_timeout: must not be negative: %s", time.Duration(active.Timeout))
+		return p.mistake("health_timeout", "must not be negative")
 	case active.Port < 0, active.Port > 65535, active.Port == 0 && p.zeroPort():
-		return p.value("health_port").Errf("health_port: must be from 1 to 65535, not %d", active.Port)
+		return p.mistake("health_port", "must be from 1 to 65535")
 	}
 	p.active().ActiveHealthChecks = *active
 	checks.Active = nil
@@ -63,17 +63,17 @@ func (p *parser) takeActive(proxy *reverseproxy.Handler) error {
 
 // checkMaxInterval refuses a health_max_interval below the interval.
 func (p *parser) checkMaxInterval() error {
-	token, given := p.seen["health_max_interval"]
-	if !given {
+	segment, seen := p.seen["health_max_interval"]
+	if !seen {
 		return nil
 	}
 	interval := time.Duration(p.dir.Active.Interval)
 	if interval == 0 {
 		interval = healthcheck.DefaultInterval
 	}
-	longest := time.Duration(p.dir.Active.MaxInterval)
-	if longest < interval {
-		return at(token).Errf("health_max_interval: %s is below health_interval, %s", longest, interval)
+	if time.Duration(p.dir.Active.MaxInterval) < interval {
+		value := at(segment[1])
+		return value.Errf("health_max_interval: must not be below health_interval, %s, not '%s'", interval, value.Val())
 	}
 	return nil
 }
@@ -109,26 +109,26 @@ func (p *parser) zero(option string, field func(*reverseproxy.Handler) int) bool
 	return err == nil && field(again) == 0
 }
 
-// value returns a dispenser at the value of an option of Caddy's.
-func (p *parser) value(option string) *lex.Dispenser {
-	d, found := p.find(option)
+// mistake returns the error that the value of an option of Caddy's breaks
+// rule.
+func (p *parser) mistake(option, rule string) error {
+	value, found := p.find(option)
 	if !found { // not possible: it has a value
-		return at(p.stock...)
+		return at(p.stock...).Errf("%s: %s", option, rule)
 	}
-	d.NextArg()
-	return d
+	return value.Errf("%s: %s, not '%s'", option, rule, value.Val())
 }
 
-// find returns a dispenser at the last mention of an option of Caddy's in a
-// line of the directive's block, which is the one that counts. Caddy takes
-// several options on one line.
+// find returns a dispenser at the last value of an option of Caddy's, which
+// is the one that counts. The option need not be the first word of its line:
+// Caddy takes several options on one line.
 func (p *parser) find(option string) (*lex.Dispenser, bool) {
 	_, body, _ := split(p.stock)
 	for _, segment := range slices.Backward(body) {
 		line := segment[:lineEnd(segment)]
-		for i, token := range slices.Backward(line) {
-			if token.Text == option {
-				return at(line[i:]...), true
+		for i := len(line) - 2; i >= 0; i-- {
+			if line[i].Text == option {
+				return at(line[i+1]), true
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package caddyfile
 import (
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	lex "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
@@ -48,7 +47,6 @@ var stockDirectives = []struct{ name, text string }{
 	{"heredoc", "load_balance a {\nhealth_request_body <<END\nname x\n}\nupstream y {\nEND\nhealth_uri /\n}"},
 	{"quoted braces", "load_balance a {\nheader_up x \"{\"\nheader_up y \"}\"\nheader_up z `{`\nto b\n}"},
 	{"escaped line break", "load_balance a {\nto b \\\nname \\\nupstream\n}"},
-	{"behind the block", "load_balance a {\nto b\n} c"},
 }
 
 // Caddy's options give exactly what Caddy's own parser gives.
@@ -83,6 +81,7 @@ func TestStockErrors(t *testing.T) {
 		{"matcher", "handle_response @nonsense {\n}"},
 		{"directive", "handle_response {\nnonsense\n}"},
 		{"brace", "{\nto b\n}"},
+		{"behind a block", "transport http {\n} name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := "load_balance a {\n" + tt.text + "\n}"
@@ -172,7 +171,7 @@ func asStock(dir *Directive) *reverseproxy.Handler {
 	proxy := dir.Proxy
 	for _, up := range dir.Upstreams {
 		if up != (upstreams.Config{Dial: up.Dial}) {
-			panic(caddy.ErrNotConfigured)
+			panic("options of ours where there should be none")
 		}
 		proxy.Upstreams = append(proxy.Upstreams, &reverseproxy.Upstream{Dial: up.Dial})
 	}

@@ -25,16 +25,15 @@ func upstream(segment lex.Segment, p *parser) error {
 
 	var set upstreams.Config
 	seen := make(given)
-	for _, segment := range body {
-		name := segment.Directive()
-		read, known := upstreamOptions[name]
+	for _, inner := range body {
+		read, known := upstreamOptions[inner.Directive()]
 		if !known {
-			return at(segment[0]).Errf("upstream: unrecognized option %s", name)
+			return at(inner...).Errf("upstream: unrecognized option %s", inner.Directive())
 		}
-		if err := seen.add(segment); err != nil {
+		if err := seen.add(inner); err != nil {
 			return err
 		}
-		if err := read(segment, &set); err != nil {
+		if err := read(inner, &set); err != nil {
 			return err
 		}
 	}
