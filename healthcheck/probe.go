@@ -105,7 +105,8 @@ type place struct {
 }
 
 // locate finds out where a check of an upstream goes: to the upstream itself,
-// to the configured port of its host, or to the configured other place.
+// to the configured port of its host, or to the configured other place. A
+// unix socket has no ports: the check goes to the socket itself.
 func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
 	upstream, err := repl.ReplaceOrErr(address, true, true)
 	if err != nil {
@@ -119,10 +120,8 @@ func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	if p.cfg.Port != 0 && p.cfg.Upstream == "" {
-		if addr.IsUnixNetwork() || addr.IsFdNetwork() {
-			addr = caddy.NetworkAddress{Network: "tcp", Host: "localhost"}
-		}
+	socket := addr.IsUnixNetwork() || addr.IsFdNetwork()
+	if p.cfg.Port != 0 && p.cfg.Upstream == "" && !socket {
 		addr.StartPort, addr.EndPort = uint(p.cfg.Port), uint(p.cfg.Port)
 	}
 	if addr.PortRangeSize() != 1 {
@@ -139,7 +138,7 @@ func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
 		upstream: upstream,
 		host:     addr.JoinHostPort(0),
 	}
-	if addr.IsUnixNetwork() || addr.IsFdNetwork() {
+	if socket {
 		at.host = "localhost"
 	}
 	return at, nil

@@ -143,7 +143,8 @@ func TestEveryNthRequestExactly(t *testing.T) {
 			address, _ := l.request(t).try()
 			order = append(order, address)
 		}
-		if got, want := fmt.Sprint(order), fmt.Sprint(append(append(append([]string{}, all...), all...), all...)); got != want {
+		want := "[b:1 c:1 d:1 a:1 b:1 c:1 d:1 a:1 b:1 c:1 d:1 a:1]" // begins like Caddy's round_robin
+		if got := fmt.Sprint(order); got != want {
 			t.Errorf("order %s, want %s", got, want)
 		}
 	})

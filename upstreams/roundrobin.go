@@ -35,11 +35,12 @@ func (p *Pool) Select(dynamic reverseproxy.UpstreamPool, r *http.Request, w http
 	return p.pick(rot, a, r, w)
 }
 
-// next returns the upstream whose turn it is, or nil if all are full.
+// next returns the upstream whose turn it is, or nil if all are full. Like
+// Caddy's round_robin it begins with the second one.
 func (p *Pool) next(rot *rotation) *reverseproxy.Upstream {
 	n := uint64(len(rot.turns))
 	for range n {
-		up := rot.turns[(p.cursor.Add(1)-1)%n]
+		up := rot.turns[p.cursor.Add(1)%n]
 		if !up.Full() {
 			return up
 		}
