@@ -235,10 +235,16 @@ func (c *caddyProcess) logged(message string) []map[string]any {
 // eventually waits until the condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	within(t, patience, what, holds)
+}
+
+// within waits until the condition holds, but no longer than that.
+func within(t testing.TB, most time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(most)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("not within %s: %s", most, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
