@@ -1,0 +1,5 @@
+//go:build !race
+
+package loadbalance
+
+const raceEnabled = false
