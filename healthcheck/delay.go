@@ -94,7 +94,8 @@ func (s *State) RetireIn(set Settings) (time.Duration, bool) {
 	return add(times(mean, climb), times(set.MaxInterval, left-climb)), true
 }
 
-// rungs returns how many delays of the ladder are below MaxInterval.
+// rungs returns how many delays of the ladder there are before MaxInterval
+// cuts it off.
 func (set Settings) rungs() int {
 	room := set.MaxInterval - set.Interval
 	switch {
@@ -103,7 +104,7 @@ func (set Settings) rungs() int {
 	case set.Increment <= 0:
 		return math.MaxInt
 	}
-	return int((room - 1) / set.Increment)
+	return int(room / set.Increment)
 }
 
 // spread moves d by up to jitter both ways; r is a random number in [0, 1).

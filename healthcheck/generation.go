@@ -85,27 +85,6 @@ func fresh(t *Target, now time.Time) *record {
 	return rec
 }
 
-// closest returns the record of that key, or failing that one of another pool
-// that has all else in common, or nil.
-func (r *Registry) closest(key Key) *record {
-	if rec, ok := r.records[key]; ok {
-		return rec
-	}
-	var best *record
-	for _, gen := range r.generations {
-		for _, g := range gen.groups {
-			for _, t := range g.targets {
-				rec := t.rec.Load()
-				k := rec.key
-				if k.Address == key.Address && k.Check == key.Check && k.Transport == key.Transport && rec.known() {
-					best = rec
-				}
-			}
-		}
-	}
-	return best
-}
-
 // Start makes the generation the current one: its pools get their final
 // names, take over what is known, and are checked from now on.
 func (gen *Generation) Start() {
@@ -183,7 +162,7 @@ func (gen *Generation) drive(groups []*Group, now time.Time) {
 				if known.key != key || known.driver != nil {
 					rec = known.fork(key)
 				}
-				r.records[key] = rec
+				r.remember(rec)
 			}
 			if rec != known {
 				t.follow(rec)

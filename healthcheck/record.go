@@ -18,6 +18,12 @@ type Key struct {
 	Check, Transport string
 }
 
+// anyPool returns what is left of the key without its pool.
+func (k Key) anyPool() Key {
+	k.Pool = ""
+	return k
+}
+
 // record is what is known and scheduled about one target. Records outlive
 // configs: those that use one follow it, and one of them at most drives it.
 // Everything but status is guarded by the registry's lock.

@@ -16,6 +16,8 @@ const firstMost = 1000
 type Registry struct {
 	mu      sync.Mutex
 	records map[Key]*record
+	// alike are the records by their key without the pool.
+	alike map[Key][]*record
 	// generations are the configs alive, in order of their start; those that
 	// have not started are not among them.
 	generations []*Generation
@@ -34,6 +36,7 @@ type Registry struct {
 func NewRegistry() *Registry {
 	return &Registry{
 		records:     make(map[Key]*record),
+		alike:       make(map[Key][]*record),
 		provisional: make(map[any]*Generation),
 	}
 }
@@ -48,6 +51,40 @@ func (r *Registry) update(f func(now time.Time)) {
 	for _, g := range dirty {
 		g.cfg.Owner.Changed()
 	}
+}
+
+// remember makes rec the record of its key.
+func (r *Registry) remember(rec *record) {
+	key := rec.key.anyPool()
+	r.records[rec.key] = rec
+	r.alike[key] = append(r.alike[key], rec)
+}
+
+// forget removes rec if it is the record of its key.
+func (r *Registry) forget(rec *record) {
+	if r.records[rec.key] != rec {
+		return
+	}
+	delete(r.records, rec.key)
+	key := rec.key.anyPool()
+	r.alike[key] = slices.DeleteFunc(r.alike[key], func(other *record) bool { return other == rec })
+	if len(r.alike[key]) == 0 {
+		delete(r.alike, key)
+	}
+}
+
+// closest returns the record of that key, or failing that one of another pool
+// that has all else in common, or nil.
+func (r *Registry) closest(key Key) *record {
+	if rec, ok := r.records[key]; ok {
+		return rec
+	}
+	for _, rec := range slices.Backward(r.alike[key.anyPool()]) {
+		if rec.known() {
+			return rec
+		}
+	}
+	return nil
 }
 
 // touch notes that the owner of g is to be told about a change.

@@ -71,7 +71,7 @@ func (t *Target) unfollow(rec *record) {
 		}
 	}
 	t.group.count(rec.state.Status, Unknown)
-	if len(rec.followers) == 0 && t.registry.records[rec.key] == rec {
-		delete(t.registry.records, rec.key)
+	if len(rec.followers) == 0 {
+		t.registry.forget(rec)
 	}
 }
