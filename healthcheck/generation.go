@@ -185,6 +185,9 @@ func (g *Group) begin(now time.Time) {
 		case !rec.known():
 			r.firsts = append(r.firsts, rec)
 		default:
+			if rec.state.Status == Retired && rec.next.IsZero() { // for good, as an older config had it
+				rec.schedule(g.cfg.Settings, now, false)
+			}
 			r.arm(rec, now)
 		}
 	}

@@ -19,7 +19,8 @@ type notice struct {
 	delay    time.Duration
 	next     time.Time
 	extra    bool
-	// quiet marks a retirement, or the end of one, that repeats.
+	// quiet marks a retirement, the end of one, or a missing result, that
+	// repeats.
 	quiet bool
 	// void marks a check that had no result.
 	void bool
@@ -67,7 +68,7 @@ func (n *notices) tell() {
 
 // worth reports whether anybody wants to hear it.
 func (n *notice) worth() bool {
-	return n.void || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
+	return n.void && !n.quiet || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
 }
 
 // log writes one line: info, warn or error for a transition, debug for
@@ -114,6 +115,8 @@ func (n *notice) log() {
 // line returns the level and the message.
 func (n *notice) line() (zapcore.Level, string) {
 	switch {
+	case n.void && n.quiet:
+		return zapcore.DebugLevel, "check had no result again"
 	case n.void:
 		return zapcore.WarnLevel, "check had no result"
 	case n.from == n.to && n.report.OK:

@@ -40,6 +40,8 @@ type record struct {
 	loud bool
 	// last is the newest result; its Time is zero if there is none.
 	last Report
+	// void says that the newest check had no result.
+	void bool
 	// delay is the current delay, next the time of the next scheduled check
 	// or of the end of the retirement; zero if there is none.
 	delay time.Duration

@@ -182,13 +182,14 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	t := rec.driver
 	set := t.group.cfg.Settings
 	if report.Void {
-		r.notices.add(notice{group: t.group, address: t.address, report: report, void: true})
+		r.notices.add(notice{group: t.group, address: t.address, report: report, void: true, quiet: rec.void})
+		rec.void = true
 		if rec.state.Status != Retired && (!check.extra || rec.next.IsZero()) {
 			rec.next = now.Add(set.Interval)
 		}
 		return
 	}
-	rec.last = report
+	rec.last, rec.void = report, false
 	e := rec.state.Apply(set, Result{Pass: report.OK, Extra: check.extra, Others: t.group.others(t)})
 	if !report.OK {
 		rec.extraAt = time.Time{} // what was asked for is known now

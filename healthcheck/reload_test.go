@@ -466,3 +466,20 @@ func TestRemovedTarget(t *testing.T) {
 		l.equal("known when it is back", p.known(1), "down 1 1m50s")
 	})
 }
+
+// A target that an older config retired for good is readmitted by a newer one
+// that readmits.
+func TestReadmissionAfterRetirementForGood(t *testing.T) {
+	inLab(t, func(l *lab) {
+		never := thresholds(1, 1, 2)
+		never.ReadmitAfter = 0
+		b := l.backend("b", "fff")
+		l.start(&pool{set: never, backends: []*backend{b}, unchecked: []string{"other"}})
+		l.at(60)
+		p := &pool{set: thresholds(1, 1, 2), backends: []*backend{b}, unchecked: []string{"other"}}
+		l.reload(p)
+		l.equal("known", p.known(0), "retired 2 6m0s")
+		l.at(361)
+		l.equal("checks", b.checks(), seconds(0, 10, 360))
+	})
+}
