@@ -34,6 +34,12 @@ type Prober struct {
 // targets travel over transport.
 func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 	p := &Prober{cfg: cfg}
+	p.cfg.Headers = make(http.Header) // whose names JSON may spell differently
+	for name, values := range cfg.Headers {
+		for _, value := range values {
+			p.cfg.Headers.Add(name, value)
+		}
+	}
 	switch cfg.Protocol {
 	case ProtocolNone:
 		return p, nil
@@ -114,7 +120,7 @@ func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
 	}
 	target := upstream
 	if p.cfg.Upstream != "" {
-		target = p.cfg.Upstream
+		target = repl.ReplaceAll(p.cfg.Upstream, "")
 	}
 	addr, err := caddy.ParseNetworkAddress(target)
 	if err != nil {

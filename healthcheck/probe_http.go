@@ -34,14 +34,29 @@ const (
 	proxyProtocolInfoVar              = "reverse_proxy.proxy_protocol_info"
 )
 
+// maxRedirects is how many redirects of a check are followed, if at all.
+const maxRedirects = 10
+
 // newClient returns the client that sends probes. Redirects stay with the
-// upstream, as its address is pinned in the request's context.
+// upstream: its address is in the request's context, and the URL's host, by
+// which connections are found again, remains that of the first request.
 func newClient(transport http.RoundTripper, follow bool) *http.Client {
-	client := &http.Client{Transport: transport}
-	if !follow {
-		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{
+		Transport: transport,
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			switch {
+			case !follow:
+				return http.ErrUseLastResponse
+			case len(via) > maxRedirects:
+				return fmt.Errorf("more than %d redirects", maxRedirects)
+			}
+			if req.Host == "" {
+				req.Host = req.URL.Host
+			}
+			req.URL.Host = via[0].URL.Host
+			return nil
+		},
 	}
-	return client
 }
 
 // askHTTP sends a request and judges the response.
@@ -99,7 +114,6 @@ func (p *Prober) request(ctx context.Context, address string) (*http.Request, er
 	}
 	req.URL = &target
 	req.Host = at.host
-	req.Header.Set("User-Agent", UserAgent)
 	p.setHeaders(req, repl)
 
 	req = caddyhttp.PrepareRequest(req, repl, nil, new(caddyhttp.Server))
@@ -117,17 +131,17 @@ func (p *Prober) request(ctx context.Context, address string) (*http.Request, er
 // placeholders, {http.reverse_proxy.active.target_upstream} among them.
 func (p *Prober) setHeaders(req *http.Request, repl *caddy.Replacer) {
 	for name, values := range p.cfg.Headers {
-		name = http.CanonicalHeaderKey(repl.ReplaceAll(name, ""))
+		name = repl.ReplaceAll(name, "")
 		if name == "Host" {
-			if len(values) > 0 {
-				req.Host = repl.ReplaceAll(values[0], "")
-			}
+			req.Host = repl.ReplaceAll(values[0], "")
 			continue
 		}
-		req.Header.Del(name)
 		for _, value := range values {
 			req.Header.Add(name, repl.ReplaceKnown(value, ""))
 		}
+	}
+	if _, given := req.Header["User-Agent"]; !given {
+		req.Header.Set("User-Agent", UserAgent)
 	}
 }
 
@@ -135,7 +149,7 @@ func (p *Prober) setHeaders(req *http.Request, repl *caddy.Replacer) {
 func (p *Prober) judge(resp *http.Response) Report {
 	switch expect := p.cfg.ExpectStatus; {
 	case expect > 0 && !caddyhttp.StatusCodeMatches(resp.StatusCode, expect),
-		expect == 0 && !p.cfg.anyResponse() && (resp.StatusCode < 200 || resp.StatusCode >= 300):
+		expect <= 0 && !p.cfg.anyResponse() && (resp.StatusCode < 200 || resp.StatusCode >= 300):
 		why := fmt.Sprintf("status %d", resp.StatusCode)
 		detail := ""
 		if to := resp.Header.Get("Location"); to != "" {

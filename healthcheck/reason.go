@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 )
@@ -18,22 +19,28 @@ func reason(err error) string {
 	switch {
 	case IsTLS(err):
 		return "tls"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case is(err, context.DeadlineExceeded), is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case is(err, syscall.ECONNREFUSED):
 		return "connection refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case is(err, syscall.ECONNRESET), is(err, syscall.EPIPE):
 		return "connection reset"
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case is(err, syscall.EHOSTUNREACH), is(err, syscall.ENETUNREACH):
 		return "unreachable"
-	case errors.Is(err, syscall.ENOENT):
+	case is(err, syscall.ENOENT):
 		return "no such socket"
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), strings.Contains(err.Error(), "lookup "):
 		return "dns"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case is(err, io.EOF):
 		return "connection closed"
 	}
 	return "error"
+}
+
+// is reports whether err is target, or has its text where the chain of errors
+// is broken: reverseproxy.DialError hides what it wraps.
+func is(err, target error) bool {
+	return errors.Is(err, target) || strings.Contains(err.Error(), target.Error())
 }
 
 // IsTLS reports whether err comes from a TLS handshake.
@@ -55,5 +62,5 @@ func IsTLS(err error) bool {
 // outOfFiles reports whether err is this machine's lack of file descriptors,
 // which says nothing about the backend.
 func outOfFiles(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+	return is(err, syscall.EMFILE) || is(err, syscall.ENFILE)
 }

@@ -182,7 +182,10 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	t := rec.driver
 	set := t.group.cfg.Settings
 	if report.Void {
-		r.notices.add(notice{group: t.group, address: t.address, report: report, void: true, quiet: rec.void})
+		r.notices.add(notice{
+			group: t.group, address: t.address, report: report, void: true, quiet: rec.void,
+			from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
+		})
 		rec.void = true
 		if rec.state.Status != Retired && (!check.extra || rec.next.IsZero()) {
 			rec.next = now.Add(set.Interval)
