@@ -85,7 +85,8 @@ type HealthChecks struct {
 	Active *healthcheck.Config `json:"active,omitempty"`
 
 	// Passive health checks judge upstreams by the requests that they serve.
-	// Only unhealthy_request_count is in effect: the default of max_requests.
+	// They are in effect for dynamic upstreams only; of static ones,
+	// unhealthy_request_count is the default of max_requests.
 	Passive *reverseproxy.PassiveHealthChecks `json:"passive,omitempty"`
 }
 
@@ -108,6 +109,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 	cfg := h.poolConfig(ctx, events)
 	h.Handler.LoadBalancing = h.stockLoadBalancing()
+	if h.DynamicUpstreamsRaw != nil && h.HealthChecks != nil && h.HealthChecks.Passive != nil {
+		h.Handler.HealthChecks = &reverseproxy.HealthChecks{Passive: h.HealthChecks.Passive}
+	}
 	h.proxying = true
 	if err := h.Handler.Provision(ctx); err != nil {
 		return err
@@ -166,8 +170,8 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 	}
 	if h.HealthChecks != nil && h.HealthChecks.Passive != nil {
 		cfg.MaxRequests = h.HealthChecks.Passive.UnhealthyRequestCount
-		if h.HealthChecks.Passive.FailDuration > 0 {
-			logger.Warn("fail_duration has no effect in this version: requests do not take upstreams out of rotation")
+		if h.HealthChecks.Passive.FailDuration > 0 && len(h.Upstreams) > 0 {
+			logger.Warn("fail_duration has no effect on static upstreams in this version: requests do not take them out of rotation")
 		}
 	}
 	if len(h.Upstreams) == 0 && h.DynamicUpstreamsRaw == nil {
@@ -228,10 +232,15 @@ func defaultProtocol(transport http.RoundTripper) string {
 
 // Validate reports the first bad value, by its place in the JSON config.
 func (h *Handler) Validate() error {
+	first := make(map[string]upstreams.Config)
 	for i, u := range h.Upstreams {
 		if err := u.Validate(); err != nil {
 			return fmt.Errorf("upstreams[%d].%w", i, err)
 		}
+		if other, twice := first[u.Dial]; twice && other != u {
+			return fmt.Errorf("upstreams[%d].dial: %s is given twice with different options", i, u.Dial)
+		}
+		first[u.Dial] = u
 	}
 	if h.HealthChecks != nil && h.HealthChecks.Active != nil {
 		if err := h.HealthChecks.Active.Validate(); err != nil {

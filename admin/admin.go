@@ -8,6 +8,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -144,7 +145,7 @@ func allow(r *http.Request, method string) error {
 }
 
 func apiError(status int, message string) error {
-	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf("%s", message)}
+	return caddy.APIError{HTTPStatus: status, Err: errors.New(message)}
 }
 
 // Interface guards

@@ -29,8 +29,8 @@ type Upstream struct {
 	// DelayMS is the current delay between two checks, in milliseconds. For
 	// a retired upstream it is that to its readmission.
 	DelayMS int64 `json:"delay_ms"`
-	// Reason says why the last check failed, "unchecked" that the upstream is
-	// not checked. Empty for one that is up.
+	// Reason says why the last counted check failed, "unchecked" that the
+	// upstream is not checked. Empty if the last one passed.
 	Reason string `json:"reason"`
 	// Since is when the status was reached.
 	Since *time.Time `json:"since"`

@@ -184,6 +184,12 @@ func (c *Config) timeout() time.Duration {
 	return time.Duration(c.Timeout)
 }
 
+// Idle reports whether the config says what a response must be like, though
+// the protocol has none.
+func (c *Config) Idle() bool {
+	return !c.anyResponse() && c.Port == 0 && c.Protocol != ProtocolHTTP
+}
+
 // anyResponse reports whether any HTTP response passes a check.
 func (c *Config) anyResponse() bool {
 	return c.URI == "" && c.Path == "" && c.Port == 0 && c.ExpectStatus == 0 && c.ExpectBody == ""

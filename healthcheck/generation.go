@@ -51,13 +51,13 @@ func (r *Registry) Current() []*Group {
 	return slices.Clone(r.generations[len(r.generations)-1].groups)
 }
 
-// Add adds the targets of a pool. Until the generation starts they follow
+// Add adds the targets of a pool, before the generation starts. Until the generation starts they follow
 // what an older one knows about them and are not checked.
 func (gen *Generation) Add(cfg GroupConfig) *Group {
 	g := &Group{registry: gen.registry, generation: gen, cfg: cfg, name: cfg.Name}
 	gen.registry.update(func(now time.Time) {
 		for _, tc := range cfg.Targets {
-			t := &Target{registry: gen.registry, group: g, address: tc.Address, check: tc.Check, via: tc.Transport, probe: tc.Probe}
+			t := &Target{registry: gen.registry, group: g, address: tc.Address, check: tc.Check, via: tc.Transport, probe: tc.Probe, spare: tc.Spare}
 			g.targets = append(g.targets, t)
 			rec := gen.registry.closest(t.key())
 			if rec == nil {
@@ -66,9 +66,6 @@ func (gen *Generation) Add(cfg GroupConfig) *Group {
 			t.follow(rec)
 		}
 		gen.groups = append(gen.groups, g)
-		if gen.started {
-			gen.drive([]*Group{g}, now)
-		}
 	})
 	return g
 }

@@ -47,7 +47,7 @@ type Group struct {
 	name       string
 	targets    []*Target
 
-	// in counts the targets that are up, waiting those that are unknown.
+	// in counts the targets that are up and get requests.
 	in int
 	// extras counts the extra checks under way.
 	extras int
@@ -67,24 +67,10 @@ func (g *Group) Targets() []*Target { return g.targets }
 // Owner returns the owner given in the config.
 func (g *Group) Owner() Owner { return g.cfg.Owner }
 
-// count notes that a target of the group went from one status to another.
-func (g *Group) count(from, to Status) {
-	if from == to {
-		return
-	}
-	if from == Up {
-		g.in--
-	}
-	if to == Up {
-		g.in++
-	}
-	g.registry.touch(g)
-}
-
 // others reports whether a target other than t is in rotation.
 func (g *Group) others(t *Target) bool {
 	n := g.in
-	if t.Status() == Up {
+	if t.Status() == Up && !t.spare {
 		n--
 	}
 	return n > 0

@@ -97,8 +97,7 @@ func (p *Prober) Probe(address string) Probe {
 // Checkable reports whether address can be checked: whether it has no
 // placeholders but those whose values do not depend on a request.
 func Checkable(address string) bool {
-	_, err := caddy.NewReplacer().ReplaceOrErr(address, true, true)
-	return err == nil
+	return !dependsOnRequest(address)
 }
 
 // place is where a check of an upstream goes.
@@ -184,7 +183,7 @@ func dependsOnRequest(value any) bool {
 	switch v := value.(type) {
 	case string:
 		_, err := caddy.NewReplacer().ReplaceOrErr(v, false, true)
-		return err != nil
+		return err != nil // an unknown placeholder
 	case []any:
 		return slices.ContainsFunc(v, dependsOnRequest)
 	case map[string]any:

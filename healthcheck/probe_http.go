@@ -165,11 +165,12 @@ func (p *Prober) judge(resp *http.Response) Report {
 		body = io.LimitReader(body, p.cfg.MaxSize)
 	}
 	watched := &watchedReader{Reader: body}
-	if p.body.MatchReader(bufio.NewReader(watched)) { // reads no more than it keeps
-		return Report{OK: true}
-	}
-	if watched.err != nil {
+	matched := p.body.MatchReader(bufio.NewReader(watched)) // keeps nothing of what it reads
+	switch {
+	case watched.err != nil: // which a match may have taken for the end
 		return failed(watched.err)
+	case matched:
+		return Report{OK: true}
 	}
 	return Report{Reason: "body mismatch"}
 }

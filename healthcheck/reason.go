@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
 // reason says in a few words why an attempt to reach a backend failed.
@@ -29,7 +31,7 @@ func reason(err error) string {
 		return "unreachable"
 	case is(err, syscall.ENOENT):
 		return "no such socket"
-	case errors.As(err, &dns), strings.Contains(err.Error(), "lookup "):
+	case errors.As(err, &dns), strings.HasPrefix(hidden(err), "lookup "), strings.Contains(hidden(err), ": lookup "):
 		return "dns"
 	case is(err, io.EOF):
 		return "connection closed"
@@ -37,10 +39,20 @@ func reason(err error) string {
 	return "error"
 }
 
-// is reports whether err is target, or has its text where the chain of errors
-// is broken: reverseproxy.DialError hides what it wraps.
+// is reports whether err is target. Where reverseproxy.DialError hides what it
+// wraps, the text has to do.
 func is(err, target error) bool {
-	return errors.Is(err, target) || strings.Contains(err.Error(), target.Error())
+	return errors.Is(err, target) || strings.HasSuffix(hidden(err), target.Error())
+}
+
+// hidden returns the text of the error that a reverseproxy.DialError hides,
+// "" if there is none.
+func hidden(err error) string {
+	var dial reverseproxy.DialError
+	if errors.As(err, &dial) {
+		return dial.Error()
+	}
+	return ""
 }
 
 // IsTLS reports whether err comes from a TLS handshake.

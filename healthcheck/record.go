@@ -73,7 +73,7 @@ func (rec *record) fork(key Key) *record {
 	return forked
 }
 
-// move sets the state's status, tells the groups that follow, and remembers
+// move shows the state's status, tells the targets that follow, and remembers
 // why and when. from is the status before.
 func (rec *record) move(from Status, reason string, now time.Time) {
 	to := rec.state.Status
@@ -84,7 +84,7 @@ func (rec *record) move(from Status, reason string, now time.Time) {
 	}
 	rec.since = now
 	for _, t := range rec.followers {
-		t.group.count(from, to)
+		t.count(from, to)
 	}
 }
 

@@ -11,6 +11,7 @@ type Target struct {
 	check    string
 	via      string
 	probe    Probe // nil if the target is not checked
+	spare    bool
 
 	rec atomic.Pointer[record]
 }
@@ -24,6 +25,9 @@ type TargetConfig struct {
 	Check, Transport string
 	// Probe checks the target. If it is nil, the target is up without checks.
 	Probe Probe
+	// Spare marks a target that gets no requests though it be up: it does not
+	// make up for others.
+	Spare bool
 }
 
 // Address returns the upstream's address as configured.
@@ -60,7 +64,21 @@ func (t *Target) follow(rec *record) {
 	}
 	rec.followers = append(rec.followers, t)
 	t.rec.Store(rec)
-	t.group.count(Unknown, rec.state.Status)
+	t.count(Unknown, rec.state.Status)
+}
+
+// count notes that t went from one status to another.
+func (t *Target) count(from, to Status) {
+	if from == to {
+		return
+	}
+	if from == Up && !t.spare {
+		t.group.in--
+	}
+	if to == Up && !t.spare {
+		t.group.in++
+	}
+	t.registry.touch(t.group)
 }
 
 func (t *Target) unfollow(rec *record) {
@@ -70,7 +88,7 @@ func (t *Target) unfollow(rec *record) {
 			break
 		}
 	}
-	t.group.count(rec.state.Status, Unknown)
+	t.count(rec.state.Status, Unknown)
 	if len(rec.followers) == 0 {
 		t.registry.forget(rec)
 	}

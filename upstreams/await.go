@@ -24,7 +24,7 @@ func (p *Pool) await(ctx context.Context, a *attempts) *rotation {
 		return nil
 	}
 	if a.gaveUp && !p.cfg.Persistent {
-		return nil
+		return p.fallback()
 	}
 	if p.rotation.Load().pending {
 		if rot := p.awaitFirst(ctx, a); rot != nil {
@@ -36,14 +36,19 @@ func (p *Pool) await(ctx context.Context, a *attempts) *rotation {
 			return rot
 		}
 	}
-	if p.cfg.WhenAllDown == TryAll {
-		if !p.episode.Swap(true) {
-			p.cfg.Logger.Warn("no upstream is in rotation: trying all of them", zap.String("pool", p.Name()))
-		}
-		return p.places.Load().all
-	}
 	a.gaveUp = true
-	return nil
+	return p.fallback()
+}
+
+// fallback returns what is left to a request when nothing is in rotation.
+func (p *Pool) fallback() *rotation {
+	if p.cfg.WhenAllDown != TryAll {
+		return nil
+	}
+	if !p.episode.Swap(true) {
+		p.cfg.Logger.Warn("no upstream is in rotation: trying all of them", zap.String("pool", p.Name()))
+	}
+	return p.places.Load().all
 }
 
 // awaitFirst waits for first results.

@@ -32,17 +32,14 @@ type Upstream struct {
 // returns false.
 func (p *Pool) Each(f func(Upstream) bool) {
 	name, list := p.Name(), p.places.Load().list
-	weights := make(map[*upstream]int)
-	for _, at := range list {
-		weights[at.upstream] += at.weight
-	}
+	weights := p.weights()
 	for _, at := range list {
 		u := at.upstream
-		weight, first := weights[u]
+		weight, first := weights[u.address]
 		if !first {
 			continue
 		}
-		delete(weights, u)
+		delete(weights, u.address)
 		shown := Upstream{
 			Info: u.target.Info(), Target: u.target, Pool: name, Address: u.address,
 			InRotation: u.inRotation(), Weight: weight, InFlight: u.account.host.NumRequests(),

@@ -122,6 +122,8 @@ type upstream struct {
 	account *account
 	// proxy is the upstream for Caddy's code.
 	proxy *reverseproxy.Upstream
+	// spare upstreams have no weight and so never a turn.
+	spare bool
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
@@ -142,15 +144,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p.varKey = fmt.Sprintf("load_balance.attempts.%p", p)
 	p.rotation.Store(new(rotation))
 
-	var targets []healthcheck.TargetConfig
-	seen := make(map[string]bool)
-	for _, u := range cfg.Upstreams {
-		if seen[u.Dial] {
-			continue
-		}
-		seen[u.Dial] = true
-		targets = append(targets, p.targetConfig(prober, u.Dial))
-	}
+	targets := p.targetConfigs(prober)
 	generation, fresh := registry.Generation(config)
 	p.group = generation.Add(healthcheck.GroupConfig{
 		Name: cfg.Name, Server: cfg.Server, Settings: cfg.Check.Settings(),
@@ -165,21 +159,46 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	return p, generation, nil
 }
 
-// targetConfig returns the target of an address, unchecked where a check is
-// not wanted or not possible.
-func (p *Pool) targetConfig(prober *healthcheck.Prober, address string) healthcheck.TargetConfig {
-	t := healthcheck.TargetConfig{Address: address, Check: p.cfg.Check.Identity(), Transport: p.cfg.TransportID}
-	if p.cfg.Check.Protocol == healthcheck.ProtocolNone {
-		return t
+// targetConfigs returns the targets of the addresses, unchecked where checks
+// are not wanted or not possible.
+func (p *Pool) targetConfigs(prober *healthcheck.Prober) []healthcheck.TargetConfig {
+	var targets []healthcheck.TargetConfig
+	var unchecked []string
+	weights := p.weights()
+	for _, u := range p.cfg.Upstreams {
+		weight, first := weights[u.Dial]
+		if !first {
+			continue
+		}
+		delete(weights, u.Dial)
+		t := healthcheck.TargetConfig{
+			Address: u.Dial, Check: p.cfg.Check.Identity(), Transport: p.cfg.TransportID,
+			Probe: prober.Probe(u.Dial), Spare: weight == 0,
+		}
+		if t.Probe != nil && (p.cfg.Uncheckable || !healthcheck.Checkable(u.Dial)) {
+			unchecked = append(unchecked, u.Dial)
+			t.Check, t.Probe = healthcheck.ProtocolNone, nil
+		}
+		targets = append(targets, t)
 	}
-	if p.cfg.Uncheckable || !healthcheck.Checkable(address) {
-		p.cfg.Logger.Warn("upstream depends on the request and cannot be checked: it is always taken as up",
-			zap.String("upstream", address))
-		t.Check = healthcheck.ProtocolNone
-		return t
+	if unchecked != nil {
+		p.cfg.Logger.Warn("upstreams that depend on the request cannot be checked: they are always taken as up",
+			zap.Strings("upstreams", unchecked))
 	}
-	t.Probe = prober.Probe(address)
-	return t
+	if p.cfg.Check.Idle() {
+		p.cfg.Logger.Warn("health checks send no request: what is configured about requests and responses has no effect",
+			zap.String("protocol", p.cfg.Check.Protocol))
+	}
+	return targets
+}
+
+// weights returns the weight of every address, over all its places.
+func (p *Pool) weights() map[string]int {
+	weights := make(map[string]int)
+	for i, u := range p.cfg.Upstreams {
+		weights[u.Dial] += p.weight(i)
+	}
+	return weights
 }
 
 // settle lays out the upstreams under the pool's name.
@@ -193,11 +212,12 @@ func (p *Pool) settle(name string) {
 	for _, t := range p.group.Targets() {
 		targets[t.Address()] = t
 	}
+	weights := p.weights()
 	for i, cfg := range p.cfg.Upstreams {
 		u := byAddress[cfg.Dial]
 		if u == nil {
 			acc := openAccount(accountKey{name, cfg.Dial})
-			u = &upstream{address: cfg.Dial, target: targets[cfg.Dial], account: acc}
+			u = &upstream{address: cfg.Dial, target: targets[cfg.Dial], account: acc, spare: weights[cfg.Dial] == 0}
 			u.proxy = &reverseproxy.Upstream{Host: acc.host, Dial: cfg.Dial, MaxRequests: cfg.MaxRequests}
 			if u.proxy.MaxRequests == 0 {
 				u.proxy.MaxRequests = p.cfg.MaxRequests
@@ -208,6 +228,7 @@ func (p *Pool) settle(name string) {
 		next.list = append(next.list, place{upstream: u, weight: p.weight(i)})
 	}
 	next.all = newRotation(next.list, func(*upstream) bool { return true })
+	next.all.whatever = true
 	p.places.Store(next)
 }
 
@@ -262,7 +283,7 @@ func (p *Pool) rebuild() {
 	list := p.places.Load().list
 	rot := newRotation(list, (*upstream).inRotation)
 	for _, at := range list {
-		rot.pending = rot.pending || at.target.Status() == healthcheck.Unknown
+		rot.pending = rot.pending || !at.spare && at.target.Status() == healthcheck.Unknown
 	}
 	if len(rot.pool) > 0 {
 		p.episode.Store(false)

@@ -343,6 +343,62 @@ func TestTryAll(t *testing.T) {
 		if len(tried) != 4 || tried[""] {
 			t.Errorf("tried %v", tried)
 		}
+
+		l.slowDown(time.Hour) // of checks that hang, a request waits once
+		begin := time.Now()
+		r = l.request(t)
+		for range 4 {
+			l.pool.Select(nil, r.req, nil)
+		}
+		if took := time.Since(begin); took > askWait {
+			t.Errorf("waited %s", took)
+		}
+	})
+}
+
+// An upstream without weight gets no requests though it is up: it neither
+// counts as one in rotation nor makes up for one that is retired.
+func TestNoWeightNoRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, func(cfg *PoolConfig) {
+			cfg.Weights = []int{1, 0, 0, 0}
+			cfg.Check.MaxFailures = 2
+		})
+		l.start()
+		time.Sleep(time.Second)
+		l.set(true, "a:1")
+		time.Sleep(time.Minute)
+		if status := l.pool.group.Targets()[0].Status(); status != healthcheck.Down {
+			t.Errorf("the only one with weight is %s", status)
+		}
+		r := l.request(t)
+		if address, _ := r.try(); address != "" || !l.pool.Unserved(r.req.Context()) {
+			t.Errorf("served by %q", address)
+		}
+		l.pool.Each(func(u Upstream) bool {
+			if u.InRotation {
+				t.Errorf("%s is in rotation", u.Address)
+			}
+			return true
+		})
+	})
+}
+
+func TestRoundsGoOnWithoutThoseOfNoWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, func(cfg *PoolConfig) {
+			cfg.Weights = []int{1, 1, 0, 0}
+			cfg.SingleRound = false
+			cfg.Check.Protocol = healthcheck.ProtocolNone
+		})
+		l.start()
+		l.set(true, all...)
+		r := l.request(t)
+		for range 6 {
+			if address, _ := r.try(); address != "a:1" && address != "b:1" {
+				t.Fatalf("tried %q", address)
+			}
+		}
 	})
 }
 

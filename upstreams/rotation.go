@@ -1,13 +1,19 @@
 package upstreams
 
 import (
+	"slices"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
 
-// maxTurns is the most turns that a rotation has.
-const maxTurns = 1 << 16
+// maxTurns is the most turns that a rotation has, maxWeight what weights
+// beyond count as.
+const (
+	maxTurns  = 1 << 16
+	maxWeight = 1 << 31
+)
 
 // rotation is an immutable picture of the upstreams in rotation.
 type rotation struct {
@@ -17,6 +23,9 @@ type rotation struct {
 	pool reverseproxy.UpstreamPool
 	// pending says that some upstream has not had its first result yet.
 	pending bool
+	// whatever says that it has all upstreams, which round robin goes
+	// through, whatever the policy.
+	whatever bool
 }
 
 // place is a place in the pool: an address given twice has two.
@@ -26,16 +35,14 @@ type place struct {
 	weight int
 }
 
-// newRotation returns the rotation of the places for which in is true.
+// newRotation returns the rotation of the places for which in is true. Those
+// without weight are never in it.
 func newRotation(places []place, in func(*upstream) bool) *rotation {
 	rot := new(rotation)
 	var chosen []place
 	for _, at := range places {
-		if !in(at.upstream) {
-			continue
-		}
-		rot.pool = append(rot.pool, at.proxy)
-		if at.weight > 0 {
+		if at.weight > 0 && in(at.upstream) {
+			rot.pool = append(rot.pool, at.proxy)
 			chosen = append(chosen, at)
 		}
 	}
@@ -43,8 +50,25 @@ func newRotation(places []place, in func(*upstream) bool) *rotation {
 	return rot
 }
 
+// exhausted reports whether all upstreams of the rotation are among those.
+func (rot *rotation) exhausted(tried []*reverseproxy.Upstream) bool {
+	return !slices.ContainsFunc(rot.pool, func(up *reverseproxy.Upstream) bool {
+		return !slices.Contains(tried, up)
+	})
+}
+
+// untried returns the pool without the given upstreams.
+func (rot *rotation) untried(tried []*reverseproxy.Upstream) reverseproxy.UpstreamPool {
+	if len(tried) == 0 {
+		return rot.pool
+	}
+	return slices.DeleteFunc(slices.Clone(rot.pool), func(up *reverseproxy.Upstream) bool {
+		return slices.Contains(tried, up)
+	})
+}
+
 // inRotation reports whether u is eligible for new requests.
-func (u *upstream) inRotation() bool { return u.target.Status() == healthcheck.Up }
+func (u *upstream) inRotation() bool { return !u.spare && u.target.Status() == healthcheck.Up }
 
 // smooth spreads the turns of every place evenly over one period, each as
 // often as its weight says: at every step all gain their weight, the highest
@@ -86,7 +110,7 @@ func reduced(places []place) []int {
 	}
 	weights := make([]int, len(places))
 	for i, at := range places {
-		weights[i] = at.weight / divisor
+		weights[i] = min(at.weight/divisor, maxWeight)
 		sum += weights[i]
 	}
 	if room := maxTurns - len(places); sum > maxTurns {

@@ -1,0 +1,74 @@
+package healthcheck
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+func TestReason(t *testing.T) {
+	dial := func(err error) error {
+		return reverseproxy.NewDialError(&net.OpError{Op: "dial", Net: "tcp", Err: err})
+	}
+	for _, tc := range []struct {
+		name string
+		err  error
+		want string
+		void bool
+	}{
+		{"refused", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "connection refused", false},
+		{"refused, hidden", dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "connection refused", false},
+		{"refused, hidden and wrapped", &url.Error{Op: "Get", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))}, "connection refused", false},
+		{"dial timeout, hidden", dial(os.ErrDeadlineExceeded), "timeout", false},
+		{"check timeout", errTimeout, "timeout", false},
+		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), "timeout", false},
+		{"name, hidden", dial(&net.DNSError{Err: "no such host", Name: "x"}), "dns", false},
+		{"socket, hidden", dial(os.NewSyscallError("connect", syscall.ENOENT)), "no such socket", false},
+		{"files, hidden", dial(os.NewSyscallError("socket", syscall.EMFILE)), "error", true},
+		{"reset", os.NewSyscallError("read", syscall.ECONNRESET), "connection reset", false},
+		{"closed", io.EOF, "connection closed", false},
+		{"authority", x509.UnknownAuthorityError{}, "tls", false},
+		{"a backend's own words", errors.New(`malformed HTTP status code "too many open files"`), "error", false},
+		{"a backend's own words at the end", errors.New(`malformed: too many open files`), "error", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			report := failed(tc.err)
+			if report.Reason != tc.want || report.Void != tc.void {
+				t.Errorf("got %q, void %t", report.Reason, report.Void)
+			}
+		})
+	}
+}
+
+func TestCheckable(t *testing.T) {
+	for address, want := range map[string]bool{
+		"localhost:80":            true,
+		"{env.NOT_SET}:80":        true, // the check says what is wrong
+		"{http.request.host}:80":  false,
+		"unix//run/{http.vars.x}": false,
+	} {
+		if got := Checkable(address); got != want {
+			t.Errorf("%s: %t", address, got)
+		}
+	}
+	for config, want := range map[string]bool{
+		``:                    true,
+		`{"protocol":"http"}`: true,
+		`{"tls":{"server_name":"{http.request.host}"}}`: false,
+		`{"a":["{http.request.host}"]}`:                 false,
+		`{"tls":{"server_name":"{env.NAME}"}}`:          true,
+	} {
+		if got := CheckableTransport([]byte(config)); got != want {
+			t.Errorf("%s: %t", config, got)
+		}
+	}
+}
