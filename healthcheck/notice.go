@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -26,29 +27,35 @@ type notice struct {
 	void bool
 }
 
-// notices logs and emits in order, on a goroutine of its own that lives only
-// while there is something to tell, so that slow logs and event handlers hold
-// up neither checks nor requests.
+// maxNotices is how many notices may wait. More than that wait only for
+// something that hangs, and are dropped.
+const maxNotices = 10_000
+
+// notices hands notices on in order, on a goroutine of its own that lives only
+// while there is something to tell. So slow logs and event handlers hold up
+// neither checks nor requests, nor, as each has its own notices, one another.
 type notices struct {
+	tell func(*notice)
+
 	mu      sync.Mutex
 	queue   []notice
 	telling bool
 }
 
 func (n *notices) add(what notice) {
-	if !what.worth() {
-		return
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.queue) == maxNotices {
+		return
+	}
 	n.queue = append(n.queue, what)
 	if !n.telling {
 		n.telling = true
-		go n.tell()
+		go n.work()
 	}
 }
 
-func (n *notices) tell() {
+func (n *notices) work() {
 	for {
 		n.mu.Lock()
 		queue := n.queue
@@ -59,14 +66,23 @@ func (n *notices) tell() {
 			return
 		}
 		n.mu.Unlock()
-		for _, what := range queue {
-			what.log()
-			what.emit()
+		for i := range queue {
+			n.tell(&queue[i])
 		}
 	}
 }
 
-// worth reports whether anybody wants to hear it.
+// notify logs what, and emits it as far as somebody listens.
+func (r *Registry) notify(what notice) {
+	if what.worth() {
+		r.logs.add(what)
+	}
+	if len(what.events()) > 0 && what.group.cfg.Emit != nil {
+		r.events.add(what)
+	}
+}
+
+// worth reports whether it is to be logged at all.
 func (n *notice) worth() bool {
 	return n.void && !n.quiet || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
 }
@@ -137,11 +153,14 @@ func (n *notice) line() (zapcore.Level, string) {
 	return zapcore.WarnLevel, "upstream is down"
 }
 
-// emit emits the events of a transition, as far as somebody listens.
+// emit emits the events of a transition. A handler of them that panics is
+// logged: it must not take the server down.
 func (n *notice) emit() {
-	if n.group.cfg.Emit == nil || n.void || n.from == n.to || n.quiet {
-		return
-	}
+	defer func() {
+		if broken := recover(); broken != nil {
+			n.group.cfg.Logger.Error("event handler panicked", zap.Any("error", broken), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
 	for _, event := range n.events() {
 		n.group.cfg.Emit(event, map[string]any{
 			"pool":     n.group.name,
@@ -154,8 +173,11 @@ func (n *notice) emit() {
 	}
 }
 
+// events returns the names of the events to emit.
 func (n *notice) events() []string {
 	switch {
+	case n.void || n.quiet || n.from == n.to:
+		return nil
 	case n.to == Up:
 		return []string{"healthy"}
 	case n.to == Retired && n.from != Down: // down in passing

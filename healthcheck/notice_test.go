@@ -1,12 +1,15 @@
 package healthcheck
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // The first result of a target that has never been healthy.
@@ -100,3 +103,43 @@ func TestSlowEventHandler(t *testing.T) {
 		p.Close()
 	})
 }
+
+// An event handler that hangs holds up no log line, one that panics is logged.
+func TestBadEventHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.InfoLevel)
+		hang := make(chan struct{})
+		registry := NewRegistry()
+		generation, _ := registry.Generation("config")
+		group := generation.Add(GroupConfig{
+			Name: "p", Settings: defaults(), Owner: nobody{}, Logger: zap.New(core),
+			Targets: []TargetConfig{
+				{Address: "a", Probe: func(context.Context) Report { return Report{OK: true} }},
+				{Address: "b", Probe: func(context.Context) Report { time.Sleep(time.Second); return Report{OK: true} }},
+			},
+			Emit: func(_ string, data map[string]any) {
+				if data["host"] == "b" {
+					panic("bad handler")
+				}
+				<-hang
+			},
+		})
+		generation.Start()
+		time.Sleep(2 * time.Second)
+		if n := logged.FilterMessage("upstream is up").Len(); n != 2 {
+			t.Errorf("%d upstreams logged as up while a handler hangs", n)
+		}
+		close(hang)
+		synctest.Wait()
+		if n := logged.FilterMessage("event handler panicked").Len(); n != 1 {
+			t.Errorf("%d panics logged", n)
+		}
+		group.Close()
+	})
+}
+
+// nobody is an owner that does not care.
+type nobody struct{}
+
+func (nobody) Named(string) {}
+func (nobody) Changed()     {}

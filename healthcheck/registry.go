@@ -29,7 +29,7 @@ type Registry struct {
 	// dirty are the groups whose owners have to be told about changes.
 	dirty []*Group
 
-	notices notices
+	logs, events notices
 }
 
 // NewRegistry returns an empty registry.
@@ -38,6 +38,8 @@ func NewRegistry() *Registry {
 		records:     make(map[Key]*record),
 		alike:       make(map[Key][]*record),
 		provisional: make(map[any]*Generation),
+		logs:        notices{tell: (*notice).log},
+		events:      notices{tell: (*notice).emit},
 	}
 }
 
@@ -182,7 +184,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	t := rec.driver
 	set := t.group.cfg.Settings
 	if report.Void {
-		r.notices.add(notice{
+		r.notify(notice{
 			group: t.group, address: t.address, report: report, void: true, quiet: rec.void,
 			from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
 		})
@@ -208,7 +210,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	if e.To == Retired && e.From != Retired {
 		rec.loud = e.Loud
 	}
-	r.notices.add(notice{
+	r.notify(notice{
 		group: t.group, address: t.address, report: report, extra: check.extra,
 		from: e.From, to: e.To, reason: reason, quiet: e.To == Retired && !e.Loud,
 		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
@@ -225,7 +227,7 @@ func (r *Registry) readmitted(rec *record, loud bool, now time.Time) {
 	rec.move(Retired, rec.reason, now)
 	rec.delay = 0
 	rec.next = now
-	r.notices.add(notice{
+	r.notify(notice{
 		group: t.group, address: t.address, from: Retired, to: Down,
 		reason: rec.reason, quiet: !loud, failures: rec.state.Failures,
 	})
