@@ -20,7 +20,7 @@ const (
 	ProtocolNone = "none"
 )
 
-// Never, as the value of max_failures or readmit_after, switches them off.
+// Never is the value of max_failures and readmit_after that switches them off.
 const Never = -1
 
 // Defaults of the options below.
@@ -192,5 +192,6 @@ func (c *Config) Idle() bool {
 
 // anyResponse reports whether any HTTP response passes a check.
 func (c *Config) anyResponse() bool {
-	return c.URI == "" && c.Path == "" && c.Port == 0 && c.ExpectStatus == 0 && c.ExpectBody == ""
+	return c.URI == "" && c.Path == "" && //nolint:staticcheck // deprecated by Caddy, but still an option
+		c.Port == 0 && c.ExpectStatus == 0 && c.ExpectBody == ""
 }

@@ -51,7 +51,7 @@ func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 	p.client = newClient(transport, cfg.FollowRedirects)
 	uri := cfg.URI
 	if uri == "" {
-		p.uri.Path = cfg.Path
+		p.uri.Path = cfg.Path //nolint:staticcheck // deprecated by Caddy, but still an option
 	} else {
 		parsed, err := url.Parse(uri)
 		if err != nil {

@@ -30,8 +30,8 @@ const (
 
 // Names that reverse_proxy's transports read from a request's context.
 const (
-	dialInfoKey          caddy.CtxKey = "reverse_proxy.dial_info"
-	proxyProtocolInfoVar              = "reverse_proxy.proxy_protocol_info"
+	dialInfoKey          = caddy.CtxKey("reverse_proxy.dial_info")
+	proxyProtocolInfoVar = "reverse_proxy.proxy_protocol_info"
 )
 
 // maxRedirects is how many redirects of a check are followed, if at all.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -137,14 +136,4 @@ func (l *load) finish() {
 	close(l.stop)
 	l.sent.Wait()
 	l.client.CloseIdleConnections()
-}
-
-// dead reports whether nobody listens at addr.
-func dead(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return true
-	}
-	conn.Close()
-	return false
 }

@@ -38,7 +38,7 @@ var walk = []step{
 		}
 		q.turns(t, 1, 3)
 	}},
-	{`curl "localhost:2019/load_balance/upstreams?upstream=localhost:9002"`, func(t *testing.T, q *quickstart, answer string) {
+	{`curl "localhost:2019/load_balance/upstreams?upstream=localhost:9002"`, func(t *testing.T, _ *quickstart, answer string) {
 		for _, part := range []string{`"status":"down"`, `"failures":1`, `"delay_ms":10000`, `"reason":"status 503"`} {
 			if !strings.Contains(answer, part) {
 				t.Errorf("no %s in %s", part, answer)

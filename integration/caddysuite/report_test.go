@@ -64,8 +64,10 @@ func TestReport(t *testing.T) {
 		{
 			name:    "skipped, missing, unfinished",
 			renamed: []string{"A skip", "B", "B/x", "D fail"},
-			want: []string{"\nA: stock passed, renamed skipped\n", "\nB/x: stock passed, renamed unfinished\n",
-				"\nB/y: stock passed, renamed missing\n", "\n0 passed, 3 failed\n"},
+			want: []string{
+				"\nA: stock passed, renamed skipped\n", "\nB/x: stock passed, renamed unfinished\n",
+				"\nB/y: stock passed, renamed missing\n", "\n0 passed, 3 failed\n",
+			},
 			err: errDiffers.Error(),
 		},
 		{
