@@ -20,8 +20,8 @@ import (
 type Directive struct {
 	// What Caddy's parser made of Caddy's options. What the fields below
 	// hold is moved out of it: Upstreams, HealthChecks.Active and
-	// LoadBalancing.Retries are nil or zero, and HealthChecks is nil if
-	// nothing else is left in it.
+	// LoadBalancing.Retries are nil or zero, and HealthChecks and
+	// LoadBalancing are nil if nothing else is left in them.
 	Proxy *reverseproxy.Handler
 
 	// The name of the pool.
@@ -95,7 +95,7 @@ func Parse(h httpcaddyfile.Helper) (*Directive, error) {
 	}
 	p.stock = append(p.stock, rest...)
 
-	proxy := new(reverseproxy.Handler)
+	proxy := unsetHandler()
 	if err := proxy.UnmarshalCaddyfile(lex.NewDispenser(p.stock)); err != nil {
 		return nil, err
 	}

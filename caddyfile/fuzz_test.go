@@ -76,6 +76,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if stockErr == nil {
+			dropEmpty(proxy)
 			if got, want := asJSON(t, asStock(dir)), asJSON(t, proxy); got != want {
 				t.Fatalf("got %s\nCaddy has %s", got, want)
 			}

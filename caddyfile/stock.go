@@ -1,6 +1,8 @@
 package caddyfile
 
 import (
+	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 func (p *parser) take(proxy *reverseproxy.Handler) error {
 	p.dir.Proxy = proxy
 	p.dir.Upstreams = p.mergeUpstreams(proxy)
-	if err := p.takeRetries(proxy.LoadBalancing); err != nil {
+	if err := p.takeRetries(proxy); err != nil {
 		return err
 	}
 	if err := p.takeActive(proxy); err != nil {
@@ -24,38 +26,52 @@ func (p *parser) take(proxy *reverseproxy.Handler) error {
 	return p.checkMaxInterval()
 }
 
-func (p *parser) takeRetries(balancing *reverseproxy.LoadBalancing) error {
-	if balancing == nil {
-		return nil
+// unset stands in the handler that Caddy's parser fills for what it cannot
+// tell from zero otherwise.
+const unset = math.MinInt
+
+// unsetHandler returns the handler for Caddy's parser to fill.
+func unsetHandler() *reverseproxy.Handler {
+	return &reverseproxy.Handler{
+		LoadBalancing: &reverseproxy.LoadBalancing{Retries: unset},
+		HealthChecks:  &reverseproxy.HealthChecks{Active: &reverseproxy.ActiveHealthChecks{Port: unset}},
 	}
+}
+
+func (p *parser) takeRetries(proxy *reverseproxy.Handler) error {
+	balancing := proxy.LoadBalancing
 	retries := balancing.Retries
-	if retries < 0 {
+	switch {
+	case retries == unset:
+	case retries < 0:
 		return p.mistake("lb_retries", "must not be negative")
-	}
-	if retries > 0 || p.zeroRetries() {
+	default:
 		p.dir.Retries = &retries
 	}
 	balancing.Retries = 0
+	if reflect.DeepEqual(balancing, new(reverseproxy.LoadBalancing)) {
+		proxy.LoadBalancing = nil
+	}
 	return nil
 }
 
 func (p *parser) takeActive(proxy *reverseproxy.Handler) error {
-	checks := proxy.HealthChecks
-	if checks == nil || checks.Active == nil {
-		return nil
-	}
-	active := checks.Active
+	active := proxy.HealthChecks.Active
 	switch {
 	case active.Interval < 0:
 		return p.mistake("health_interval", "must not be negative")
 	case active.Timeout < 0:
 		return p.mistake("health_timeout", "must not be negative")
-	case active.Port < 0, active.Port > 65535, active.Port == 0 && p.zeroPort():
+	case active.Port == unset:
+		active.Port = 0
+	case active.Port < 1, active.Port > 65535:
 		return p.mistake("health_port", "must be from 1 to 65535")
 	}
-	p.active().ActiveHealthChecks = *active
-	checks.Active = nil
-	if checks.Passive == nil {
+	if !reflect.DeepEqual(active, new(reverseproxy.ActiveHealthChecks)) {
+		p.active().ActiveHealthChecks = *active
+	}
+	proxy.HealthChecks.Active = nil
+	if proxy.HealthChecks.Passive == nil {
 		proxy.HealthChecks = nil
 	}
 	return nil
@@ -76,37 +92,6 @@ func (p *parser) checkMaxInterval() error {
 		return value.Errf("health_max_interval: must not be below health_interval, %s, not '%s'", interval, value.Val())
 	}
 	return nil
-}
-
-// zeroRetries reports whether `lb_retries 0` was given, when Caddy's parser
-// left it at zero.
-func (p *parser) zeroRetries() bool {
-	return p.zero("lb_retries", func(again *reverseproxy.Handler) int {
-		return again.LoadBalancing.Retries
-	})
-}
-
-// zeroPort reports whether `health_port 0` was given, when Caddy's parser
-// left it at zero.
-func (p *parser) zeroPort() bool {
-	return p.zero("health_port", func(again *reverseproxy.Handler) int {
-		return again.HealthChecks.Active.Port
-	})
-}
-
-// zero tells a zero from nothing: Caddy's parser reads the same tokens again,
-// into a handler that has another value there.
-func (p *parser) zero(option string, field func(*reverseproxy.Handler) int) bool {
-	if _, mentioned := p.find(option); !mentioned {
-		return false
-	}
-	const other = -1
-	again := &reverseproxy.Handler{
-		LoadBalancing: &reverseproxy.LoadBalancing{Retries: other},
-		HealthChecks:  &reverseproxy.HealthChecks{Active: &reverseproxy.ActiveHealthChecks{Port: other}},
-	}
-	err := again.UnmarshalCaddyfile(lex.NewDispenser(p.stock))
-	return err == nil && field(again) == 0
 }
 
 // mistake returns the error that the value of an option of Caddy's breaks

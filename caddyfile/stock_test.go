@@ -1,6 +1,7 @@
 package caddyfile
 
 import (
+	"reflect"
 	"testing"
 
 	lex "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -58,6 +59,7 @@ func TestStock(t *testing.T) {
 				t.Fatalf("Caddy refuses it: %v", err)
 			}
 			got := asStock(mustParse(t, tt.text))
+			dropEmpty(want)
 			if asJSON(t, got) != asJSON(t, want) {
 				t.Errorf("got %s\nwant %s", asJSON(t, got), asJSON(t, want))
 			}
@@ -176,6 +178,9 @@ func asStock(dir *Directive) *reverseproxy.Handler {
 		proxy.Upstreams = append(proxy.Upstreams, &reverseproxy.Upstream{Dial: up.Dial})
 	}
 	if dir.Retries != nil {
+		if proxy.LoadBalancing == nil {
+			proxy.LoadBalancing = new(reverseproxy.LoadBalancing)
+		}
 		proxy.LoadBalancing.Retries = *dir.Retries
 	}
 	if dir.Active != nil {
@@ -184,5 +189,21 @@ func asStock(dir *Directive) *reverseproxy.Handler {
 		}
 		proxy.HealthChecks.Active = &dir.Active.ActiveHealthChecks
 	}
+	dropEmpty(proxy)
 	return proxy
+}
+
+// dropEmpty drops the objects that options set to zero leave empty: they say
+// nothing.
+func dropEmpty(proxy *reverseproxy.Handler) {
+	if reflect.DeepEqual(proxy.LoadBalancing, new(reverseproxy.LoadBalancing)) {
+		proxy.LoadBalancing = nil
+	}
+	checks := proxy.HealthChecks
+	if checks != nil && reflect.DeepEqual(checks.Active, new(reverseproxy.ActiveHealthChecks)) {
+		checks.Active = nil
+	}
+	if checks != nil && checks.Active == nil && checks.Passive == nil {
+		proxy.HealthChecks = nil
+	}
 }

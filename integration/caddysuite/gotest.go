@@ -61,11 +61,12 @@ func readEvents(r io.Reader, show func(line string)) (outcomes, error) {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			var e event
-			if json.Unmarshal(line, &e) != nil {
+			switch {
+			case json.Unmarshal(line, &e) != nil:
 				show(string(line))
-			} else if e.Test != "" {
+			case e.Test != "":
 				results.add(e)
-			} else if closing(e) {
+			case closing(e):
 				show(e.Output)
 			}
 		}
