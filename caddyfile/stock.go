@@ -27,8 +27,8 @@ func (p *parser) take(proxy *reverseproxy.Handler) error {
 }
 
 // unset stands in the handler that Caddy's parser fills for what it cannot
-// tell from zero otherwise.
-const unset = math.MinInt
+// tell from zero otherwise. Nobody configures just that.
+const unset = math.MinInt + 12_345
 
 // unsetHandler returns the handler for Caddy's parser to fill.
 func unsetHandler() *reverseproxy.Handler {
