@@ -52,7 +52,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("got max_requests %d of c, want 6", got)
 	}
 	if directive.Name != "pool" || *directive.Active.Jitter != 20 || directive.Active.MaxFailures != -1 ||
-		!slices.Equal(directive.Active.Headers["name"], []string{"x"}) ||
+		!slices.Equal(directive.Active.Headers["name"], []string{"x"}) || //nolint:staticcheck // as it is spelled
 		*directive.StartWait != caddy.Duration(time.Second) {
 		t.Errorf("an option is missing: %s", asJSON(t, directive))
 	}

@@ -131,34 +131,6 @@ func (c *caddyProcess) stop(t testing.TB) {
 	}
 }
 
-// reload loads a Caddyfile, though it be the same as before.
-func (c *caddyProcess) reload(t testing.TB, sites string, global ...string) {
-	t.Helper()
-	if err := c.tryReload(c.caddyfile(sites, global...)); err != nil {
-		t.Fatalf("reload: %v", err)
-	}
-}
-
-// tryReload loads a whole Caddyfile and returns Caddy's error.
-func (c *caddyProcess) tryReload(caddyfile string) error {
-	req, err := http.NewRequest(http.MethodPost, "http://"+c.admin+"/load", strings.NewReader(caddyfile))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "text/caddyfile")
-	req.Header.Set("Cache-Control", "must-revalidate")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(resp.Body)
-		return fmt.Errorf("status %d: %s", resp.StatusCode, text)
-	}
-	return nil
-}
-
 // api calls the admin API and returns status and body.
 func (c *caddyProcess) api(t testing.TB, method, path string) (int, []byte) {
 	t.Helper()

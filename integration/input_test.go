@@ -534,12 +534,11 @@ func TestAdaptedConfigBehavesTheSame_din_caddy_plugins(t *testing.T) {
 		var well [3]*witness
 		for i := range well {
 			well[i] = newWitness(t, func(w http.ResponseWriter, r *http.Request) {
-				switch {
-				case r.Host == "app.internal":
-					_, _ = io.WriteString(w, "well enough")
-				default:
+				if r.Host != "app.internal" {
 					w.WriteHeader(http.StatusGone)
+					return
 				}
+				_, _ = io.WriteString(w, "well enough")
 			})
 		}
 		addr := stableAddr(t)

@@ -1076,7 +1076,7 @@ func TestProbeHealthUpstream(t *testing.T) {
 func TestProbeCarriesNothingOfClients(t *testing.T) {
 	t.Parallel()
 	var sick atomic.Bool
-	w := newWitness(t, func(w http.ResponseWriter, r *http.Request) {
+	w := newWitness(t, func(w http.ResponseWriter, _ *http.Request) {
 		if sick.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
