@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -134,20 +133,11 @@ func (c *caddyProcess) stop(t testing.TB) {
 // api calls the admin API and returns status and body.
 func (c *caddyProcess) api(t testing.TB, method, path string) (int, []byte) {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+c.admin+path, nil)
+	resp, body, err := c.request(method, path, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, body
+	return resp.StatusCode, []byte(body)
 }
 
 // upstreams returns what the admin API shows.

@@ -255,7 +255,7 @@ const everyOption = `http://<site> {
 
 		health_protocol http
 		health_increment 2s
-		health_max_interval 40s
+		health_max_interval 20h
 		health_jitter 20%
 		health_max_failures 4
 		health_readmit_after never
@@ -263,7 +263,7 @@ const everyOption = `http://<site> {
 		health_uri /health?deep=1
 		health_path /unused
 		health_port <port>
-		health_interval 30s
+		health_interval 10h
 		health_passes 2
 		health_fails 3
 		health_timeout 4s
@@ -340,10 +340,10 @@ const everyOptionJSON = `{
 			"follow_redirects": true,
 			"headers": {"Host": ["app.internal"], "X-Two": ["a", "b"]},
 			"increment": 2000000000,
-			"interval": 30000000000,
+			"interval": 36000000000000,
 			"jitter": 20,
 			"max_failures": 4,
-			"max_interval": 40000000000,
+			"max_interval": 72000000000000,
 			"method": "POST",
 			"passes": 2,
 			"path": "/unused",

@@ -70,7 +70,7 @@ func startDialing(url, method, body string, perSec int) (*load, *dialing) {
 // reloadCaddyfile loads a Caddyfile, though it be the same as before.
 func (c *caddyProcess) reloadCaddyfile(t testing.TB, sites string) {
 	t.Helper()
-	if err := c.post("/load", "text/caddyfile", c.caddyfile(sites)); err != nil {
+	if err := c.load("text/caddyfile", c.caddyfile(sites)); err != nil {
 		t.Fatal(err)
 	}
 }

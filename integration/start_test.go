@@ -3,7 +3,6 @@ package integration
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -38,29 +37,7 @@ func (c *caddyProcess) startJSON(t testing.TB, config string) {
 // loadJSON loads a JSON config, though it be the same as before, and returns
 // Caddy's error.
 func (c *caddyProcess) loadJSON(config string) error {
-	return c.post("/load", "application/json", config)
-}
-
-// post posts to the admin endpoint over a connection of its own: the endpoint
-// starts anew with every config, and Go's client replays no POST.
-func (c *caddyProcess) post(path, contentType, body string) error {
-	req, err := http.NewRequest(http.MethodPost, "http://"+c.admin+path, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("Cache-Control", "must-revalidate")
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", resp.StatusCode, text)
-	}
-	return err
+	return c.load("application/json", config)
 }
 
 // hanging returns a health handler that answers when the gate opens.
@@ -184,9 +161,7 @@ func TestCase_c2516(t *testing.T) {
 	started := false
 	check := func() {
 		for _, b := range []*backend{b1, b2} {
-			if err := c.post("/load_balance/check?upstream="+b.addr, "", ""); err != nil {
-				t.Error(err)
-			}
+			c.api(t, http.MethodPost, "/load_balance/check?upstream="+b.addr)
 		}
 	}
 	for _, test := range []struct {
