@@ -77,7 +77,7 @@ func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 		return failed(err)
 	}
 	defer resp.Body.Close()
-	report := p.judge(resp)
+	report := p.judge(ctx, resp)
 	report.Duration = time.Since(start)
 	report.StatusCode = resp.StatusCode
 	time.AfterFunc(drainTime, cancel)
@@ -146,7 +146,7 @@ func (p *Prober) setHeaders(req *http.Request, repl *caddy.Replacer) {
 }
 
 // judge decides whether a response passes the check.
-func (p *Prober) judge(resp *http.Response) Report {
+func (p *Prober) judge(ctx context.Context, resp *http.Response) Report {
 	switch expect := p.cfg.ExpectStatus; {
 	case expect > 0 && !caddyhttp.StatusCodeMatches(resp.StatusCode, expect),
 		expect <= 0 && !p.cfg.anyResponse() && (resp.StatusCode < 200 || resp.StatusCode >= 300):
@@ -164,7 +164,7 @@ func (p *Prober) judge(resp *http.Response) Report {
 	if p.cfg.MaxSize > 0 {
 		body = io.LimitReader(body, p.cfg.MaxSize)
 	}
-	watched := &watchedReader{Reader: body}
+	watched := &watchedReader{ctx: ctx, Reader: body}
 	matched := p.body.MatchReader(bufio.NewReader(watched)) // keeps nothing of what it reads
 	switch {
 	case watched.err != nil: // which a match may have taken for the end
@@ -175,13 +175,19 @@ func (p *Prober) judge(resp *http.Response) Report {
 	return Report{Reason: "body mismatch"}
 }
 
-// watchedReader remembers the error, other than EOF, that ended it.
+// watchedReader ends with its context, also while the transport has more to
+// give, and remembers the error, other than EOF, that ended it.
 type watchedReader struct {
+	ctx context.Context
 	io.Reader
 	err error
 }
 
 func (w *watchedReader) Read(b []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		w.err = context.Cause(w.ctx)
+		return 0, w.err
+	}
 	n, err := w.Reader.Read(b)
 	if err != nil && err != io.EOF {
 		w.err = err

@@ -368,7 +368,7 @@ func TestAdminReadmit(t *testing.T) {
 func TestAdminErrors(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := launch(t, site(stableAddr(t), to(w.addr, "name pool")))
+	c := launch(t, site(stableAddr(t), to(w.addr, "name pool", "health_interval 1h")))
 	c.waitStatus(t, "up", w.addr)
 	up := "?upstream=" + w.addr
 	for _, tt := range []struct {
