@@ -127,10 +127,10 @@ func TestAdminRows(t *testing.T) {
 	})
 	sick, releaseSick := newHeldPatient(t, true)
 	gone, releaseGone := newHeldPatient(t, true)
-	web, old := stableAddr(t), stableAddr(t)
+	web, old := freeAddr(t), freeAddr(t)
 	c := launch(t, site(web, to(well.addr+" "+sick.addr, "name web", "health_uri /health", "health_interval 1h", "health_max_interval 2h", "health_jitter 0"))+
 		site(old, to(well.addr+" "+gone.addr, "name old", "health_uri /health", "health_max_failures 1", "health_readmit_after never"))+
-		site(stableAddr(t), to("{header.X}", "name blank")))
+		site(freeAddr(t), to("{header.X}", "name blank")))
 	for _, pool := range []string{"web", "old"} {
 		eventually(t, "the one is up", func() bool { return c.list(t, "?pool="+pool)[0]["status"] == "up" })
 	}
@@ -238,10 +238,10 @@ func checkFields(t *testing.T, got object, want map[string]string) {
 func TestAdminFilters(t *testing.T) {
 	t.Parallel()
 	one, two := newWitness(t, nil), newWitness(t, nil)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(one.addr+" "+two.addr+" "+one.addr, "name a"))+
-		site(stableAddr(t), to(two.addr, "name b"))+
-		site(stableAddr(t), to(two.addr, "name b")))
+		site(freeAddr(t), to(two.addr, "name b"))+
+		site(freeAddr(t), to(two.addr, "name b")))
 	c.waitStatus(t, "up", one.addr, two.addr)
 	for query, want := range map[string][]string{
 		"":                                  {"a " + one.addr, "a " + two.addr, "b " + two.addr, "b#2 " + two.addr},
@@ -300,8 +300,8 @@ func TestAdminCheck(t *testing.T) {
 		}
 	})
 	options := "health_interval 1h\nhealth_timeout 1m\nstart_wait 0"
-	c := launch(t, site(stableAddr(t), to(w.addr, "name slow", "health_uri /slow", options))+
-		site(stableAddr(t), to(w.addr, "name quick", "health_uri /quick", options)))
+	c := launch(t, site(freeAddr(t), to(w.addr, "name slow", "health_uri /slow", options))+
+		site(freeAddr(t), to(w.addr, "name quick", "health_uri /quick", options)))
 	first := []string{<-asked, <-asked}
 	slices.Sort(first)
 	if !slices.Equal(first, []string{"/quick", "/slow"}) {
@@ -346,7 +346,7 @@ func TestAdminReadmit(t *testing.T) {
 		}
 		<-second
 	})
-	c := launch(t, site(stableAddr(t), to(well.addr+" "+gone.addr, "health_uri /health", "health_interval 1h", "health_max_failures 1", "health_readmit_after never", "health_timeout 1m")))
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+gone.addr, "health_uri /health", "health_interval 1h", "health_max_failures 1", "health_readmit_after never", "health_timeout 1m")))
 	c.waitStatus(t, "up", well.addr)
 	close(first)
 	c.waitStatus(t, "retired", gone.addr)
@@ -368,7 +368,7 @@ func TestAdminReadmit(t *testing.T) {
 func TestAdminErrors(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := launch(t, site(stableAddr(t), to(w.addr, "name pool", "health_interval 1h")))
+	c := launch(t, site(freeAddr(t), to(w.addr, "name pool", "health_interval 1h")))
 	c.waitStatus(t, "up", w.addr)
 	up := "?upstream=" + w.addr
 	for _, tt := range []struct {
@@ -420,7 +420,7 @@ func TestAdminWeirdNames(t *testing.T) {
 		"\u0000 \u001b[31m", "#2", "a&pool=b", " ", strings.Repeat("long ", 1000), "{http.request.host}", "[]{},:",
 	}
 	raw := newRaw(t, replies("HTTP/1.1 302 \"<b>\xff\r\nLocation: /\xff\xfe\"\\<script>\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"))
-	c := newStableCaddy(t)
+	c := newCaddy(t)
 	handlers := make(map[string]string)
 	for _, name := range names {
 		text, err := json.Marshal(object{
@@ -430,7 +430,7 @@ func TestAdminWeirdNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handlers[stableAddr(t)] = string(text)
+		handlers[freeAddr(t)] = string(text)
 	}
 	c.startHandlers(t, handlers)
 	for _, name := range names {
@@ -459,7 +459,7 @@ func TestAdminWeirdNames(t *testing.T) {
 func TestAdminAccess(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := launch(t, site(stableAddr(t), to(w.addr, "health_interval 1h")))
+	c := launch(t, site(freeAddr(t), to(w.addr, "health_interval 1h")))
 	c.waitStatus(t, "up", w.addr)
 	_, port, _ := net.SplitHostPort(c.admin)
 	for _, tt := range []struct {
@@ -491,7 +491,7 @@ func TestAdminAccess(t *testing.T) {
 func TestAdminWhileReloading(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, false)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	text := site(addr, to(p.addr, "name pool", "health_uri /health", "health_interval 5ms", "health_increment 0"))
 	c := launch(t, text)
 	c.waitStatus(t, "up", p.addr)

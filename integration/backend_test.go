@@ -57,7 +57,7 @@ type backendProcess struct {
 // startBackend starts a backend whose answers take the delay.
 func startBackend(t testing.TB, delay time.Duration) *backendProcess {
 	t.Helper()
-	b := &backendProcess{addr: "127.0.0.1:0", delay: delay}
+	b := &backendProcess{addr: freeAddr(t), delay: delay}
 	b.start(t)
 	t.Cleanup(b.kill)
 	return b
@@ -108,7 +108,7 @@ type backend struct {
 // with the backend's address.
 func newBackend(t testing.TB, health, serve http.HandlerFunc) *backend {
 	t.Helper()
-	return newBackendAt(t, "127.0.0.1:0", health, serve)
+	return newBackendAt(t, freeAddr(t), health, serve)
 }
 
 // newBackendAt starts a backend at an address.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,23 +20,12 @@ import (
 // patience is how long the tests wait for something that has to come.
 const patience = 20 * time.Second
 
-// given remembers the ports that freeAddr has given out.
-var given sync.Map
-
 // freeAddr returns an address on loopback that nobody listens on.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := ln.Addr().String()
-		ln.Close()
-		if _, taken := given.LoadOrStore(addr, true); !taken {
-			return addr
-		}
-	}
+	ln := listenStable(t)
+	_ = ln.Close()
+	return ln.Addr().String()
 }
 
 // caddyProcess is a Caddy under test.

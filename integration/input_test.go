@@ -44,7 +44,7 @@ type steady struct {
 func startSteady(t testing.TB) *steady {
 	t.Helper()
 	s := &steady{w: newWitness(t, nil)}
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	s.url = "http://" + addr
 	s.caddyProcess = launch(t, site(addr, to(s.w.addr, "name steady", "health_interval 1h")))
 	s.waitStatus(t, "up", s.w.addr)
@@ -119,7 +119,7 @@ func TestBadCaddyfile_c4481_c4050_c6272(t *testing.T) {
 				line = "upstream " + upstream.addr + " {\n" + line + "\n}"
 			}
 			t.Run(strings.Join(strings.Fields(line), " "), func(t *testing.T) {
-				text := s.caddyfile(site(stableAddr(t), to(upstream.addr, line, "lb_policy first")))
+				text := s.caddyfile(site(freeAddr(t), to(upstream.addr, line, "lb_policy first")))
 				want := option
 				if silent[line] {
 					want = value
@@ -152,7 +152,7 @@ func markedLine(text, option string) int {
 // caddy adapt refuses as well, and names the file, imported or not.
 func TestBadCaddyfileAdapt(t *testing.T) {
 	t.Parallel()
-	c := newStableCaddy(t)
+	c := newCaddy(t)
 	dir := t.TempDir()
 	imported, path := filepath.Join(dir, "pool.caddy"), filepath.Join(dir, "Caddyfile")
 	for _, tt := range []struct{ lines, position string }{
@@ -178,7 +178,7 @@ func TestBadJSON(t *testing.T) {
 	t.Parallel()
 	s := startSteady(t)
 	upstream := newWitness(t, nil)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	for _, tt := range []struct{ config, want string }{
 		{`"start_wait": -1`, "start_wait: "},
 		{`"when_all_down": "502"`, "when_all_down: "},
@@ -541,10 +541,10 @@ func TestAdaptedConfigBehavesTheSame_din_caddy_plugins(t *testing.T) {
 				_, _ = io.WriteString(w, "well enough")
 			})
 		}
-		addr := stableAddr(t)
+		addr := freeAddr(t)
 		_, port, _ := net.SplitHostPort(well[2].addr)
 		text := strings.NewReplacer("<site>", addr, "<one>", well[0].addr, "<two>", well[1].addr, "<three>", well[2].addr, "<port>", port).Replace(everyOption)
-		c := newStableCaddy(t)
+		c := newCaddy(t)
 		text = c.caddyfile(text)
 		path := filepath.Join(c.dir, "caddy.conf")
 		args := []string{"run", "--config", path}

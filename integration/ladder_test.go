@@ -118,7 +118,7 @@ func (c *caddyProcess) lines(upstream, level string) []string {
 func TestLadderFirstDelay_t6550(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, false)
-	c := launch(t, site(stableAddr(t), to(p.addr, brisk, "health_uri /health", "health_increment 700ms", "health_max_interval 10s")))
+	c := launch(t, site(freeAddr(t), to(p.addr, brisk, "health_uri /health", "health_increment 700ms", "health_max_interval 10s")))
 	p.waitChecks(t, 4)
 	if row := c.upstream(t, p.addr); row.Status != "up" || row.DelayMS != 100 {
 		t.Errorf("got %s, %d ms", row.Status, row.DelayMS)
@@ -149,7 +149,7 @@ func TestLadderFirstCheckFails_h3405(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(w.addr, brisk, "health_uri /health", "health_increment 100ms")))
 	c.waitStatus(t, "up", w.addr)
 	since := c.upstream(t, w.addr).Since.Add(time.Millisecond) // it is rounded
@@ -169,7 +169,7 @@ func TestLadderRetiredNeighbor_proxy1495(t *testing.T) {
 	t.Parallel()
 	alone, beside := newPatient(t, false), newPatient(t, false)
 	retired, release := newHeldPatient(t, true)
-	one, two := stableAddr(t), stableAddr(t)
+	one, two := freeAddr(t), freeAddr(t)
 	options := brisk + "health_uri /health\nhealth_increment 0\nhealth_max_interval 100ms\nhealth_max_failures 2\nhealth_readmit_after never"
 	c := launch(t, site(one, to(alone.addr, options))+site(two, to(beside.addr+" "+retired.addr, options)))
 	c.waitStatus(t, "up", beside.addr)
@@ -240,7 +240,7 @@ func TestLadderLogLevels_c6415(t *testing.T) {
 			if level == "debug" {
 				global = []string{"debug"}
 			}
-			c := launch(t, site(stableAddr(t), to(p.addr, "health_uri /health", "health_interval 5ms", "health_increment 0", "health_max_failures never")), global...)
+			c := launch(t, site(freeAddr(t), to(p.addr, "health_uri /health", "health_interval 5ms", "health_increment 0", "health_max_failures never")), global...)
 			eventually(t, "a hundred checks have failed", func() bool { return c.upstream(t, p.addr).Failures >= 100 })
 			if warned := c.lines(p.addr, "warn"); len(warned) != 1 {
 				t.Errorf("%d lines at warn, want 1: %q", len(warned), warned)
@@ -260,7 +260,7 @@ func TestLadderLogLevels_c6415(t *testing.T) {
 func TestLadderFirstResult_c6419_e4942(t *testing.T) {
 	t.Parallel()
 	well, dead := newPatient(t, false), refusedAddr(t)
-	c := launch(t, site(stableAddr(t), to(well.addr+" "+dead, "health_uri /health", "name pool")), "debug")
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+dead, "health_uri /health", "name pool")), "debug")
 	for addr, want := range map[string]struct{ status, level, event string }{
 		well.addr: {"up", "info", "healthy"},
 		dead:      {"down", "warn", "unhealthy"},
@@ -283,7 +283,7 @@ func TestLadderRetirement(t *testing.T) {
 	t.Parallel()
 	well := newPatient(t, false)
 	p, release := newHeldPatient(t, true)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(well.addr+" "+p.addr, brisk, "health_uri /health", "health_increment 100ms",
 		"health_max_interval 1s", "health_max_failures 3", "health_readmit_after 800ms")))
 	c.waitStatus(t, "up", well.addr)
@@ -343,7 +343,7 @@ func TestLadderReadmit(t *testing.T) {
 	t.Parallel()
 	well := newPatient(t, false)
 	p, release := newHeldPatient(t, true)
-	c := launch(t, site(stableAddr(t), to(well.addr+" "+p.addr, brisk, "name pool", "health_uri /health", "health_increment 50ms",
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+p.addr, brisk, "name pool", "health_uri /health", "health_increment 50ms",
 		"health_max_interval 200ms", "health_max_failures 2", "health_readmit_after never")), "debug")
 	c.waitStatus(t, "up", well.addr)
 	release()
@@ -399,7 +399,7 @@ func TestLadderReadmit(t *testing.T) {
 func TestLadderNeverRetires(t *testing.T) {
 	t.Parallel()
 	well, p := newPatient(t, false), newPatient(t, true)
-	c := launch(t, site(stableAddr(t), to(well.addr+" "+p.addr, "health_uri /health", "health_interval 10ms", "health_increment 0", "health_max_failures never")))
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+p.addr, "health_uri /health", "health_interval 10ms", "health_increment 0", "health_max_failures never")))
 	eventually(t, "fifteen checks have failed", func() bool { return c.upstream(t, p.addr).Failures > 15 })
 	if row := c.upstream(t, p.addr); row.Status != "down" || row.MaxFailures != 0 || row.RetireAt != nil || row.NextCheck == nil && row.LastCheck == nil {
 		t.Errorf("got %+v", row)
@@ -411,7 +411,7 @@ func TestLadderNeverRetires(t *testing.T) {
 func TestLadderOnlyUpstream(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, true)
-	c := launch(t, site(stableAddr(t), to(p.addr, "health_uri /health", "health_interval 20ms", "health_jitter 0", "health_increment 20ms",
+	c := launch(t, site(freeAddr(t), to(p.addr, "health_uri /health", "health_interval 20ms", "health_jitter 0", "health_increment 20ms",
 		"health_max_interval 90ms", "health_max_failures 2")))
 	eventually(t, "six checks have failed", func() bool { return c.upstream(t, p.addr).Failures >= 6 })
 	if row := c.upstream(t, p.addr); row.Status != "down" || row.DelayMS != 90 || row.RetireAt != nil {
@@ -435,7 +435,7 @@ func TestLadderRecall(t *testing.T) {
 	t.Parallel()
 	first, release := newHeldPatient(t, true)
 	second := newPatient(t, false)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(first.addr+" "+second.addr, brisk, "health_uri /health", "health_max_failures 2",
 		"health_increment 0", "health_max_interval 1m", "health_readmit_after never")), "debug")
 	c.waitStatus(t, "up", second.addr)
@@ -467,7 +467,7 @@ func TestLadderSpread_e4132(t *testing.T) {
 	for range n {
 		addresses = append(addresses, newPatient(t, false).addr)
 	}
-	c := launch(t, site(stableAddr(t), to(strings.Join(addresses, " "), "health_uri /health", "health_interval 1s")))
+	c := launch(t, site(freeAddr(t), to(strings.Join(addresses, " "), "health_uri /health", "health_interval 1s")))
 	last := addresses[n-1]
 	c.waitStatus(t, "up", addresses...)
 	since := *c.upstream(t, last).Since
@@ -499,9 +499,11 @@ func TestLadderOperatorCheck(t *testing.T) {
 	down, releaseDown := newHeldPatient(t, true)
 	retired, releaseRetired := newHeldPatient(t, true)
 	options := "health_uri /health\nhealth_interval 1h\nhealth_max_interval 2h\nhealth_readmit_after 1h\n"
-	c := launch(t, site(stableAddr(t), to(well.addr+" "+down.addr, options))+
-		site(stableAddr(t), to(well.addr+" "+retired.addr, "name retiring", options, "health_max_failures 1")))
-	eventually(t, "the one is up", func() bool { return c.row(t, "retiring").Status == "up" })
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+down.addr, options))+
+		site(freeAddr(t), to(well.addr+" "+retired.addr, "name retiring", options, "health_max_failures 1")))
+	for _, pool := range []string{well.addr, "retiring"} {
+		eventually(t, "the one is up", func() bool { return c.row(t, pool).Status == "up" })
+	}
 	releaseDown()
 	releaseRetired()
 	for status, p := range map[string]*patient{"down": down, "retired": retired} {
@@ -527,7 +529,7 @@ func TestLadderOperatorCheck(t *testing.T) {
 func TestLadderThresholds(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, false)
-	c := launch(t, site(stableAddr(t), to(p.addr, "health_uri /health", "health_interval 50ms", "health_jitter 0", "health_increment 0", "health_fails 3", "health_passes 4")), "debug")
+	c := launch(t, site(freeAddr(t), to(p.addr, "health_uri /health", "health_interval 50ms", "health_jitter 0", "health_increment 0", "health_fails 3", "health_passes 4")), "debug")
 	c.waitStatus(t, "up", p.addr)
 	p.sick.Store(true)
 	c.waitStatus(t, "down", p.addr)

@@ -99,7 +99,7 @@ func TestPolicies(t *testing.T) {
 	urls := make([]string, len(tests))
 	var sites strings.Builder
 	for i, tt := range tests {
-		addr := stableAddr(t)
+		addr := freeAddr(t)
 		urls[i] = "http://" + addr
 		sites.WriteString(site(addr, to(all, "name "+tt.name, brisk, "health_uri /health", "health_increment 0", "health_max_failures never", tt.options)))
 	}
@@ -213,7 +213,7 @@ func shares(order []string, addresses ...string) []int {
 func TestRoundRobinOrder(t *testing.T) {
 	t.Parallel()
 	a, b, d := newPatient(t, false), newPatient(t, false), newPatient(t, false)
-	plain, twice, named := stableAddr(t), stableAddr(t), stableAddr(t)
+	plain, twice, named := freeAddr(t), freeAddr(t), freeAddr(t)
 	options := brisk + "health_uri /health\nhealth_increment 0\nhealth_max_failures never"
 	c := launch(t, site(plain, to(a.addr+" "+b.addr+" "+d.addr, "name plain", options))+
 		site(named, to(a.addr+" "+b.addr+" "+d.addr, "name named", options, "lb_policy round_robin"))+
@@ -282,7 +282,7 @@ func TestWeightedRoundRobin(t *testing.T) {
 	}
 	var sites strings.Builder
 	for i := range tests {
-		tests[i].addr = stableAddr(t)
+		tests[i].addr = freeAddr(t)
 		sites.WriteString(site(tests[i].addr, to(all, options, fmt.Sprintf("name %q", tests[i].weights), "lb_policy weighted_round_robin "+tests[i].weights)))
 	}
 	c := launch(t, sites.String())
@@ -361,7 +361,7 @@ func TestPolicyCountsRequests(t *testing.T) {
 	a := newWitness(t, serve(&names[0]))
 	b := newWitness(t, serve(&names[1]))
 	names[0], names[1] = a.addr, b.addr
-	least, full := stableAddr(t), stableAddr(t)
+	least, full := freeAddr(t), freeAddr(t)
 	c := launch(t, site(least, to(a.addr+" "+b.addr, "name least", "lb_policy least_conn"))+
 		site(full, "name full\nlb_policy first\nupstream "+a.addr+" {\nmax_requests 1\n}\nto "+b.addr))
 	eventually(t, "all are up", func() bool {

@@ -62,7 +62,7 @@ type witness struct {
 // it is nil. It speaks HTTP/1.1 and h2c.
 func newWitness(t testing.TB, serve http.HandlerFunc) *witness {
 	t.Helper()
-	return newWitnessOn(t, listen(t, "tcp", "127.0.0.1:0"), serve)
+	return newWitnessOn(t, listenStable(t), serve)
 }
 
 // newWitnessOn starts a backend on a listener.
@@ -134,17 +134,6 @@ func isProbe(s sight) bool { return s.header.Get("User-Agent") == healthcheck.Us
 // noLog keeps the errors that clients provoke out of the tests' output.
 var noLog = log.New(io.Discard, "", 0)
 
-// listen opens a listener that is closed at the end of the test.
-func listen(t testing.TB, network, addr string) net.Listener {
-	t.Helper()
-	ln, err := net.Listen(network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	return ln
-}
-
 // listenUnix opens a unix socket; its path is short enough for any system.
 func listenUnix(t testing.TB) net.Listener {
 	t.Helper()
@@ -153,14 +142,19 @@ func listenUnix(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return listen(t, "unix", filepath.Join(dir, "s"))
+	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
 }
 
 // refusedAddr returns an address that refuses connections until the end of
 // the test: it is in use by the near end of another connection.
 func refusedAddr(t testing.TB) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", listen(t, "tcp", "127.0.0.1:0").Addr().String())
+	conn, err := net.Dial("tcp", listenStable(t).Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +172,7 @@ type rawBackend struct {
 // them when it returns.
 func newRaw(t testing.TB, serve func(conn net.Conn)) *rawBackend {
 	t.Helper()
-	ln := listen(t, "tcp", "127.0.0.1:0")
+	ln := listenStable(t)
 	b := &rawBackend{addr: ln.Addr().String()}
 	go func() {
 		for {
@@ -207,12 +201,13 @@ func replies(text string) func(net.Conn) {
 	}
 }
 
-// stable remembers the addresses that stableAddr has given out.
+// stable remembers the addresses that listenStable has given out.
 var stable sync.Map
 
-// stableAddr returns an address on loopback that nobody listens on, from below
-// the ports that the system gives to clients and to those who want any port.
-func stableAddr(t testing.TB) string {
+// listenStable opens a listener on loopback, on a port below those that the
+// system gives to clients and to those who want any port: nobody else's past
+// or future port, so that nobody else's checks go there.
+func listenStable(t testing.TB) net.Listener {
 	t.Helper()
 	for range 1000 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 12000+weakrand.IntN(20000))
@@ -220,26 +215,18 @@ func stableAddr(t testing.TB) string {
 			continue
 		}
 		if ln, err := net.Listen("tcp", addr); err == nil {
-			_ = ln.Close()
-			return addr
+			t.Cleanup(func() { _ = ln.Close() })
+			return ln
 		}
 	}
 	t.Fatal("no port is free")
-	return ""
-}
-
-// newStableCaddy returns a Caddy that has not been started.
-func newStableCaddy(t testing.TB) *caddyProcess {
-	t.Helper()
-	c := newCaddy(t)
-	c.admin = stableAddr(t)
-	return c
+	return nil
 }
 
 // launch starts a Caddy with a Caddyfile, as startCaddy does.
 func launch(t testing.TB, sites string, global ...string) *caddyProcess {
 	t.Helper()
-	c := newStableCaddy(t)
+	c := newCaddy(t)
 	c.start(t, "run", "--adapter", "caddyfile", "--config", c.write(t, sites, global...))
 	return c
 }
@@ -428,7 +415,7 @@ func TestProbeOptions(t *testing.T) {
 	witnesses := make([]*witness, len(tests))
 	for i, tt := range tests {
 		witnesses[i] = newWitness(t, tt.serve)
-		sites.WriteString(site(stableAddr(t), to(witnesses[i].addr, fmt.Sprintf("name p%d", i), tt.options)))
+		sites.WriteString(site(freeAddr(t), to(witnesses[i].addr, fmt.Sprintf("name p%d", i), tt.options)))
 	}
 	c := launch(t, sites.String())
 	for i, tt := range tests {
@@ -449,11 +436,11 @@ func TestProbeOptions(t *testing.T) {
 func TestProbeMaxSize(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "12345well") })
-	c := newStableCaddy(t)
+	c := newCaddy(t)
 	c.startHandlers(t, map[string]string{
-		stableAddr(t): fmt.Sprintf(`{"handler": "load_balance", "name": "wide", "upstreams": [{"dial": %q}],
+		freeAddr(t): fmt.Sprintf(`{"handler": "load_balance", "name": "wide", "upstreams": [{"dial": %q}],
 			"health_checks": {"active": {"expect_body": "well", "max_size": 9}}}`, w.addr),
-		stableAddr(t): fmt.Sprintf(`{"handler": "load_balance", "name": "tight", "upstreams": [{"dial": %q}],
+		freeAddr(t): fmt.Sprintf(`{"handler": "load_balance", "name": "tight", "upstreams": [{"dial": %q}],
 			"health_checks": {"active": {"expect_body": "well", "max_size": 8}}}`, w.addr),
 	})
 	if row := c.waitRow(t, "wide"); row.Status != "up" {
@@ -500,8 +487,8 @@ func (c *caddyProcess) startHandlers(t testing.TB, handlers map[string]string) {
 func TestProbePrivateAuthority_c3450(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	w := newWitnessOn(t, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), ca.serverConfig(t, "backend.internal")), nil)
-	good, bare, misnamed := stableAddr(t), stableAddr(t), stableAddr(t)
+	w := newWitnessOn(t, tls.NewListener(listenStable(t), ca.serverConfig(t, "backend.internal")), nil)
+	good, bare, misnamed := freeAddr(t), freeAddr(t), freeAddr(t)
 	transport := "transport http {\ntls_trust_pool file %s\ntls_server_name %s\n}"
 	c := launch(t, ""+
 		site(good, to("https://"+w.addr, "name good", fmt.Sprintf(transport, ca.file, "backend.internal")))+
@@ -532,7 +519,7 @@ func TestProbePort_c3691_l4_458(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(traffic.addr, brisk, "health_port "+port)))
 	c.waitStatus(t, "up", traffic.addr)
 	for range 20 {
@@ -556,7 +543,7 @@ func TestProbePort_c3691_l4_458(t *testing.T) {
 func TestProbeUnixSocket_c4231(t *testing.T) {
 	t.Parallel()
 	w := newWitnessOn(t, listenUnix(t), nil)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(w.addr, brisk, "health_uri /health")))
 	c.waitStatus(t, "up", w.addr)
 	if status, body := get(t, "http://"+addr); status != 200 || body != w.addr {
@@ -578,7 +565,7 @@ func TestProbeTwoUnixSockets_c4231(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(well.addr+" "+other.addr,
 		"health_interval 10ms\nhealth_jitter 0\nhealth_increment 0\nhealth_max_failures never\nhealth_uri /health",
 		"header_up X-Meant {http.reverse_proxy.upstream.address}",
@@ -623,9 +610,9 @@ func TestProbeVirtualHost_c1556_e2450(t *testing.T) {
 		}
 	}
 	named, unnamed := newWitness(t, serve), newWitness(t, serve)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(named.addr, "health_uri /", "health_headers {\nHost app.internal\n}", "header_up Host app.internal"))+
-		site(stableAddr(t), to(unnamed.addr, "health_uri /")))
+		site(freeAddr(t), to(unnamed.addr, "health_uri /")))
 	c.waitStatus(t, "up", named.addr)
 	c.waitStatus(t, "down", unnamed.addr)
 	if row := c.upstream(t, unnamed.addr); row.Reason != "status 421" {
@@ -651,9 +638,9 @@ func TestProbeRedirect_c6291(t *testing.T) {
 	stays, follows, loops := newWitness(t, serve), newWitness(t, serve), newWitness(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/health", http.StatusFound)
 	})
-	c := launch(t, site(stableAddr(t), to(stays.addr, brisk, "health_uri /health"))+
-		site(stableAddr(t), to(follows.addr, brisk, "health_uri /health", "health_follow_redirects"))+
-		site(stableAddr(t), to(loops.addr, "health_uri /health", "health_follow_redirects")))
+	c := launch(t, site(freeAddr(t), to(stays.addr, brisk, "health_uri /health"))+
+		site(freeAddr(t), to(follows.addr, brisk, "health_uri /health", "health_follow_redirects"))+
+		site(freeAddr(t), to(loops.addr, "health_uri /health", "health_follow_redirects")))
 	c.waitStatus(t, "down", stays.addr, loops.addr)
 	c.waitStatus(t, "up", follows.addr)
 
@@ -687,13 +674,13 @@ func TestProbeRedirectsApart_c4231(t *testing.T) {
 		}
 	}
 	for network, newListener := range map[string]func() net.Listener{
-		"tcp":  func() net.Listener { return listen(t, "tcp", "127.0.0.1:0") },
+		"tcp":  func() net.Listener { return listenStable(t) },
 		"unix": func() net.Listener { return listenUnix(t) },
 	} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
 			well, sick := newWitnessOn(t, newListener(), serve(200)), newWitnessOn(t, newListener(), serve(503))
-			c := launch(t, site(stableAddr(t), to(well.addr+" "+sick.addr, "health_interval 10ms", "health_increment 0", "health_max_failures never",
+			c := launch(t, site(freeAddr(t), to(well.addr+" "+sick.addr, "health_interval 10ms", "health_increment 0", "health_max_failures never",
 				"health_uri /health", "health_follow_redirects", "health_headers {\nX-Meant {http.reverse_proxy.active.target_upstream}\n}")))
 			eventually(t, "both are checked often", func() bool { return len(well.sights(nil)) > 40 && len(sick.sights(nil)) > 40 })
 			for _, w := range []*witness{well, sick} {
@@ -724,7 +711,7 @@ func TestProbePlaceholderAddress_c6695(t *testing.T) {
 	w := newWitness(t, nil)
 	fixed := newWitness(t, nil)
 	const address = "{http.request.header.X-Backend}"
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(address+" "+fixed.addr, brisk, "lb_policy first")))
 	c.waitStatus(t, "up", address, fixed.addr)
 	eventually(t, "the other upstream is checked", func() bool { return len(fixed.probes()) > 3 })
@@ -795,9 +782,9 @@ func TestProbeOddStatus_k15001(t *testing.T) {
 		upstreams = append(upstreams, newRaw(t, replies(text)).addr)
 	}
 	all := strings.Join(upstreams, " ")
-	c := launch(t, site(stableAddr(t), to(all, "name any"))+
-		site(stableAddr(t), to(all, "name good", "health_uri /health"))+
-		site(stableAddr(t), to(all, "name nines", "health_status 9xx")))
+	c := launch(t, site(freeAddr(t), to(all, "name any"))+
+		site(freeAddr(t), to(all, "name good", "health_uri /health"))+
+		site(freeAddr(t), to(all, "name nines", "health_status 9xx")))
 
 	rows := make(map[string]admin.Upstream) // by pool and address
 	eventually(t, "all are decided", func() bool {
@@ -833,12 +820,12 @@ func TestProbeOddStatus_k15001(t *testing.T) {
 // localhost with a backend that listens on IPv4 only goes into rotation.
 func TestProbeLocalhost_radon159(t *testing.T) {
 	t.Parallel()
-	w := newWitnessOn(t, listen(t, "tcp4", "127.0.0.1:0"), nil)
+	w := newWitnessOn(t, listenStable(t), nil)
 	_, port, err := net.SplitHostPort(w.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to("localhost:"+port)))
 	c.waitStatus(t, "up", "localhost:"+port)
 	if status, body := get(t, "http://"+addr); status != 200 || body != w.addr {
@@ -865,7 +852,7 @@ func TestProbeSlow_t9812(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		done.Add(1)
 	})
-	c := launch(t, site(stableAddr(t), to(w.addr, "health_uri /health", "health_interval 30ms", "health_timeout 10s")))
+	c := launch(t, site(freeAddr(t), to(w.addr, "health_uri /health", "health_interval 30ms", "health_timeout 10s")))
 	eventually(t, "four checks are done", func() bool {
 		if status, _ := c.api(t, http.MethodPost, "/load_balance/check?upstream="+w.addr); status != 200 {
 			t.Fatalf("status %d", status)
@@ -948,7 +935,7 @@ func TestProbeHugeAnswer(t *testing.T) {
 	}
 	var sites strings.Builder
 	for _, tt := range tests {
-		sites.WriteString(site(stableAddr(t), to(tt.upstream, fmt.Sprintf("name %q", tt.name), "health_timeout "+timeout.String(), tt.options)))
+		sites.WriteString(site(freeAddr(t), to(tt.upstream, fmt.Sprintf("name %q", tt.name), "health_timeout "+timeout.String(), tt.options)))
 	}
 	c := launch(t, sites.String())
 	for _, tt := range tests {
@@ -1036,7 +1023,7 @@ func TestProbeNoAnswer(t *testing.T) {
 	}
 	var sites strings.Builder
 	for _, tt := range tests {
-		sites.WriteString(site(stableAddr(t), to(tt.upstream, fmt.Sprintf("name %q", tt.name))))
+		sites.WriteString(site(freeAddr(t), to(tt.upstream, fmt.Sprintf("name %q", tt.name))))
 	}
 	c := launch(t, sites.String())
 	for _, tt := range tests {
@@ -1051,7 +1038,7 @@ func TestProbeNoAnswer(t *testing.T) {
 func TestProbeHealthUpstream(t *testing.T) {
 	t.Parallel()
 	health, one, two := newWitness(t, nil), newWitness(t, nil), newWitness(t, nil)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(one.addr+" "+two.addr, brisk, "health_uri /health", "health_upstream "+health.addr,
 		"health_headers {\nX-Meant {http.reverse_proxy.active.target_upstream}\n}")))
 	c.waitStatus(t, "up", one.addr, two.addr)
@@ -1081,7 +1068,7 @@ func TestProbeCarriesNothingOfClients(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to(w.addr, "health_interval 20ms\nhealth_uri /health",
 		"header_up X-Secret {http.request.header.Authorization}", "header_up Host secret.internal")))
 	c.waitStatus(t, "up", w.addr)
@@ -1123,9 +1110,9 @@ func TestProbeProtocols(t *testing.T) {
 	tcp, fastcgi, never := newRaw(t, mute), newRaw(t, mute), newRaw(t, mute)
 	unix := newWitnessOn(t, listenUnix(t), nil)
 	refused, plain := refusedAddr(t), newWitness(t, nil)
-	untouched := stableAddr(t)
-	c := launch(t, site(stableAddr(t), to(tcp.addr+" "+refused+" "+unix.addr, brisk, "health_protocol tcp"))+
-		site(stableAddr(t), to(fastcgi.addr, brisk, "transport fastcgi {\nroot /srv\n}"))+
+	untouched := freeAddr(t)
+	c := launch(t, site(freeAddr(t), to(tcp.addr+" "+refused+" "+unix.addr, brisk, "health_protocol tcp"))+
+		site(freeAddr(t), to(fastcgi.addr, brisk, "transport fastcgi {\nroot /srv\n}"))+
 		site(untouched, to(never.addr+" "+plain.addr, brisk, "health_protocol none", "lb_policy first")))
 	c.waitStatus(t, "up", tcp.addr, unix.addr, fastcgi.addr, never.addr, plain.addr)
 	c.waitStatus(t, "down", refused)
@@ -1155,7 +1142,7 @@ func TestProbeProtocols(t *testing.T) {
 func TestProbeFastCGIOverHTTP(t *testing.T) {
 	t.Parallel()
 	closes := newRaw(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
-	c := launch(t, site(stableAddr(t), to(closes.addr, brisk, "health_protocol http", "health_uri /ping", "transport fastcgi {\nroot /srv\n}")))
+	c := launch(t, site(freeAddr(t), to(closes.addr, brisk, "health_protocol http", "health_uri /ping", "transport fastcgi {\nroot /srv\n}")))
 	c.waitStatus(t, "down", closes.addr)
 	if row := c.upstream(t, closes.addr); row.Reason == "panic" || row.Reason == "" {
 		t.Errorf("got %+v", row.LastCheck)
@@ -1166,7 +1153,7 @@ func TestProbeFastCGIOverHTTP(t *testing.T) {
 func TestProbeH2C(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	c := launch(t, site(addr, to("h2c://"+w.addr, brisk)))
 	c.waitStatus(t, "up", w.addr)
 	get(t, "http://"+addr)
@@ -1201,7 +1188,7 @@ func TestProbeProxyProtocol(t *testing.T) {
 				mu.Unlock()
 				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 			})
-			addr := stableAddr(t)
+			addr := freeAddr(t)
 			c := launch(t, site(addr, to(b.addr, brisk, "transport http {\nproxy_protocol "+version+"\n}")))
 			c.waitStatus(t, "up", b.addr)
 			dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}}
@@ -1262,8 +1249,8 @@ func proxyHeaderV2(in *bufio.Reader) (net.IP, error) {
 func TestProbePlaceholderTransport(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	w := newWitnessOn(t, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), ca.serverConfig(t, "tenant.internal")), nil)
-	addr := stableAddr(t)
+	w := newWitnessOn(t, tls.NewListener(listenStable(t), ca.serverConfig(t, "tenant.internal")), nil)
+	addr := freeAddr(t)
 	port := addr[strings.LastIndex(addr, ":"):]
 	c := launch(t, site(port, to("https://"+w.addr, brisk, "transport http {\ntls_server_name {http.request.host}\ntls_trust_pool file "+ca.file+"\n}")))
 	row := c.upstream(t, w.addr)
@@ -1290,7 +1277,7 @@ func TestProbePlaceholderTransport(t *testing.T) {
 func TestProbeOutOfFiles(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := launch(t, site(stableAddr(t), to(w.addr, "health_interval 50ms", "transport http {\nkeepalive off\n}")))
+	c := launch(t, site(freeAddr(t), to(w.addr, "health_interval 50ms", "transport http {\nkeepalive off\n}")))
 	client := &http.Client{Timeout: patience, Transport: new(http.Transport)} // stays connected
 	row := func() admin.Upstream {
 		t.Helper()
@@ -1323,15 +1310,15 @@ func TestProbeOutOfFiles(t *testing.T) {
 func TestProbeGlobalPlaceholder(t *testing.T) {
 	t.Parallel()
 	w, health, served := newWitness(t, nil), newWitness(t, nil), newWitness(t, nil)
-	c := newStableCaddy(t)
+	c := newCaddy(t)
 	env := filepath.Join(c.dir, "env")
 	if err := os.WriteFile(env, []byte("BACKEND="+w.addr+"\nCHECKER=127.0.0.1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const address = "{env.BACKEND}"
 	_, port, _ := net.SplitHostPort(health.addr)
-	addr := stableAddr(t)
-	sites := site(addr, to(address)) + site(stableAddr(t), to(served.addr, "health_upstream {env.CHECKER}:"+port))
+	addr := freeAddr(t)
+	sites := site(addr, to(address)) + site(freeAddr(t), to(served.addr, "health_upstream {env.CHECKER}:"+port))
 	c.start(t, "run", "--adapter", "caddyfile", "--config", c.write(t, sites), "--envfile", env)
 	c.waitStatus(t, "up", address)
 	if row := c.upstream(t, address); row.LastCheck == nil || row.Reason != "" {
@@ -1356,7 +1343,7 @@ func TestProbeGlobalPlaceholder(t *testing.T) {
 func TestProbeStatusBelowZero(t *testing.T) {
 	t.Parallel()
 	well, sick := newWitness(t, nil), newWitness(t, answer(500))
-	c := launch(t, site(stableAddr(t), to(well.addr+" "+sick.addr, "health_uri /", "health_status -1")))
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+sick.addr, "health_uri /", "health_status -1")))
 	c.waitStatus(t, "up", well.addr)
 	c.waitStatus(t, "down", sick.addr)
 }
@@ -1365,9 +1352,9 @@ func TestProbeStatusBelowZero(t *testing.T) {
 func TestProbeHeaderSpellings(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := newStableCaddy(t)
+	c := newCaddy(t)
 	c.startHandlers(t, map[string]string{
-		stableAddr(t): fmt.Sprintf(`{"handler": "load_balance", "upstreams": [{"dial": %q}], "health_checks": {"active": {
+		freeAddr(t): fmt.Sprintf(`{"handler": "load_balance", "upstreams": [{"dial": %q}], "health_checks": {"active": {
 			"headers": {"x-two": ["a"], "X-Two": ["b"], "X-TWO": ["c"], "host": ["app.internal"], "user-agent": ["monitor/1"]}}}}`, w.addr),
 	})
 	c.waitStatus(t, "up", w.addr)

@@ -32,7 +32,8 @@ var walk = []step{
 	}},
 	{"touch sick-2", func(t *testing.T, q *quickstart, _ string) {
 		q.waitStatus(t, "down", q.backend(2))
-		lines := q.logged("upstream is down")
+		var lines []map[string]any
+		eventually(t, "it is logged", func() bool { lines = q.logged("upstream is down"); return len(lines) > 0 })
 		if len(lines) != 1 || lines[0]["level"] != "warn" || lines[0]["reason"] != "status 503" || lines[0]["pool"] != "demo" {
 			t.Errorf("log lines %v", lines)
 		}
@@ -71,6 +72,15 @@ func (q *quickstart) backend(i int) string {
 // turns looks that those backends, and no others, answer in turn.
 func (q *quickstart) turns(t *testing.T, backends ...int) {
 	t.Helper()
+	eventually(t, "the rotation has changed", func() bool {
+		in := 0
+		for _, u := range q.upstreams(t) {
+			if u.InRotation {
+				in++
+			}
+		}
+		return in == len(backends)
+	})
 	seen := make(map[string]int)
 	for range 4 * len(backends) {
 		_, body := get(t, "http://127.0.0.1:"+q.env["PORT"])

@@ -31,7 +31,7 @@ import (
 func passThrough(t *testing.T, serve http.HandlerFunc, options string, test func(t *testing.T, addr string)) {
 	t.Helper()
 	w := newWitness(t, serve)
-	stock, ours := stableAddr(t), stableAddr(t)
+	stock, ours := freeAddr(t), freeAddr(t)
 	c := launch(t, site(ours, to(w.addr, options))+strings.Replace(site(stock, to(w.addr, options)), "load_balance", "reverse_proxy", 1))
 	c.waitStatus(t, "up", w.addr)
 	t.Run("reverse_proxy", func(t *testing.T) { test(t, stock) })
@@ -44,7 +44,7 @@ func TestTransportHandshakeFailure(t *testing.T) {
 	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	wellConfig := ca.serverConfig(t, "backend.internal")
-	good := newWitnessOn(t, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), wellConfig), nil)
+	good := newWitnessOn(t, tls.NewListener(listenStable(t), wellConfig), nil)
 	for name, fail := range map[string]func() (*tls.Config, error){
 		"refused":       func() (*tls.Config, error) { return nil, errors.New("not today") },
 		"not trusted":   func() (*tls.Config, error) { return other.serverConfig(t, "backend.internal"), nil },
@@ -65,8 +65,8 @@ func TestTransportHandshakeFailure(t *testing.T) {
 				}
 				return nil, nil
 			}
-			bad := newWitnessOn(t, tls.NewListener(listen(t, "tcp", "127.0.0.1:0"), config), nil)
-			addr := stableAddr(t)
+			bad := newWitnessOn(t, tls.NewListener(listenStable(t), config), nil)
+			addr := freeAddr(t)
 			c := launch(t, site(addr, to("https://"+bad.addr+" https://"+good.addr, "health_interval 1h", "lb_policy first",
 				"transport http {\ntls_trust_pool file "+ca.file+"\ntls_server_name backend.internal\nkeepalive off\n}")))
 			c.waitStatus(t, "up", bad.addr, good.addr)
@@ -343,7 +343,7 @@ func TestTransportNested(t *testing.T) {
 		}
 	})
 	well := newWitness(t, nil)
-	addr := stableAddr(t)
+	addr := freeAddr(t)
 	const nest = "name %s\nlb_policy first\nhealth_interval 1h\n"
 	inner := "handle_response @gone {\nload_balance " + dies.addr + " " + well.addr + " {\n" + fmt.Sprintf(nest, "inner") + "}\n}"
 	c := launch(t, site(addr, to(dies.addr+" "+gone.addr, fmt.Sprintf(nest, "outer"), "@gone status 410", inner)))

@@ -1,6 +1,10 @@
 package upstreams
 
-import "github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+import (
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+)
 
 // Pools returns the pools of the running config.
 func Pools() []*Pool {
@@ -33,6 +37,10 @@ type Upstream struct {
 func (p *Pool) Each(f func(Upstream) bool) {
 	name, list := p.Name(), p.places.Load().list
 	weights := p.weights()
+	in := make(map[*reverseproxy.Upstream]bool)
+	for _, up := range p.rotation.Load().pool {
+		in[up] = true
+	}
 	for _, at := range list {
 		u := at.upstream
 		weight, first := weights[u.address]
@@ -42,7 +50,7 @@ func (p *Pool) Each(f func(Upstream) bool) {
 		delete(weights, u.address)
 		shown := Upstream{
 			Info: u.target.Info(), Target: u.target, Pool: name, Address: u.address,
-			InRotation: u.inRotation(), Weight: weight, InFlight: u.account.host.NumRequests(),
+			InRotation: in[u.proxy], Weight: weight, InFlight: u.account.host.NumRequests(),
 			Requests: u.account.requests.Load(), Errors: u.account.errors.Load(),
 		}
 		if !f(shown) {
