@@ -84,9 +84,11 @@ type HealthChecks struct {
 	// Active health checks run in the background. They are on by default.
 	Active *healthcheck.Config `json:"active,omitempty"`
 
-	// Passive health checks judge upstreams by the requests that they serve.
-	// They are in effect for dynamic upstreams only; of static ones,
-	// unhealthy_request_count is the default of max_requests.
+	// Passive health checks judge upstreams by the requests that they serve:
+	// after max_fails failures within fail_duration, an upstream is ejected.
+	// Failures are counted per pool, and never take the last upstream of a
+	// pool out of rotation. unhealthy_request_count is the default of
+	// max_requests.
 	Passive *reverseproxy.PassiveHealthChecks `json:"passive,omitempty"`
 }
 
@@ -109,9 +111,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 	cfg := h.poolConfig(ctx, events)
 	h.Handler.LoadBalancing = h.stockLoadBalancing()
-	if h.DynamicUpstreamsRaw != nil && h.HealthChecks != nil && h.HealthChecks.Passive != nil {
-		h.Handler.HealthChecks = &reverseproxy.HealthChecks{Passive: h.HealthChecks.Passive}
-	}
 	h.proxying = true
 	if err := h.Handler.Provision(ctx); err != nil {
 		return err
@@ -126,6 +125,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	cfg.Uncheckable = cfg.Uncheckable && cfg.Check.Protocol == healthcheck.ProtocolHTTP
 	h.setPolicy(&cfg)
+	cfg.Source, h.DynamicUpstreams = h.DynamicUpstreams, nil
+	cfg.Retry = h.Handler.LoadBalancing
 
 	pool, generation, err := upstreams.NewPool(cfg, events)
 	if err != nil {
@@ -151,8 +152,12 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 		Uncheckable: !healthcheck.CheckableTransport(h.TransportRaw),
 		StartWait:   defaultStartWait,
 		WhenAllDown: h.WhenAllDown,
-		Context:     ctx,
-		Logger:      logger,
+
+		SourceDepends:  !healthcheck.CheckableTransport(h.DynamicUpstreamsRaw),
+		RequestBuffers: h.RequestBuffers,
+
+		Context: ctx,
+		Logger:  logger,
 		Emit: func(event string, data map[string]any) {
 			if ctx.Err() == nil && events.ShouldEmit(event) {
 				events.Emit(ctx, event, data)
@@ -169,10 +174,7 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 		cfg.Check = *h.HealthChecks.Active
 	}
 	if h.HealthChecks != nil && h.HealthChecks.Passive != nil {
-		cfg.MaxRequests = h.HealthChecks.Passive.UnhealthyRequestCount
-		if h.HealthChecks.Passive.FailDuration > 0 && len(h.Upstreams) > 0 {
-			logger.Warn("fail_duration has no effect on static upstreams in this version: requests do not take them out of rotation")
-		}
+		cfg.Passive = *h.HealthChecks.Passive
 	}
 	if len(h.Upstreams) == 0 && h.DynamicUpstreamsRaw == nil {
 		logger.Warn("no upstreams are configured: every request will be answered with 503")
@@ -207,14 +209,12 @@ func (h *Handler) stockLoadBalancing() *reverseproxy.LoadBalancing {
 // loaded. Those that count positions in the pool run on our own selector.
 func (h *Handler) setPolicy(cfg *upstreams.PoolConfig) {
 	cfg.Breaker = h.CB
-	cfg.Dynamic = h.Handler.LoadBalancing.SelectionPolicy
-	switch policy := cfg.Dynamic.(type) {
+	switch policy := h.Handler.LoadBalancing.SelectionPolicy.(type) {
 	case *reverseproxy.RoundRobinSelection:
 	case *reverseproxy.WeightedRoundRobinSelection:
 		cfg.Weights = policy.Weights
 	default:
 		if h.LoadBalancing == nil || h.LoadBalancing.SelectionPolicyRaw == nil {
-			cfg.Dynamic = new(reverseproxy.RoundRobinSelection)
 			return
 		}
 		cfg.Policy = policy
@@ -278,9 +278,10 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	h.pool.Begin(r.Context())
-	err := h.Handler.ServeHTTP(w, r, next)
-	if err != nil && h.pool.Unserved(r.Context()) {
+	record := h.pool.Begin(r.Context())
+	defer record.End()
+	err := h.Handler.ServeHTTP(w, r.WithContext(record), next)
+	if err != nil && record.Unserved() {
 		if seconds := h.pool.RetryAfter(); seconds > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(seconds))
 		}

@@ -2,15 +2,10 @@ package loadbalance
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
 // quiet is a Caddy config that logs nothing.
@@ -25,16 +20,6 @@ func quiet(t testing.TB) caddy.Context {
 	ctx, cancel := caddy.NewContext(ctx)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// answering is a transport whose backend answers at once.
-type answering struct{}
-
-func (answering) RoundTrip(req *http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header), Body: http.NoBody, Request: req,
-	}, nil
 }
 
 func TestCleanupSurvivesWhateverHappenedBefore(t *testing.T) {
@@ -90,75 +75,6 @@ func TestValidate(t *testing.T) {
 				t.Error("accepted")
 			case tc.field != "" && !strings.HasPrefix(err.Error(), tc.field+":"):
 				t.Errorf("the error does not begin with %s: %v", tc.field, err)
-			}
-		})
-	}
-}
-
-// proxies returns Caddy's own proxy and ours, with three upstreams and the
-// same transport.
-func proxies(t testing.TB) map[string]caddyhttp.MiddlewareHandler {
-	t.Helper()
-	ctx := quiet(t)
-	stock := &reverseproxy.Handler{
-		Transport: answering{},
-		LoadBalancing: &reverseproxy.LoadBalancing{
-			Retries: 5, SelectionPolicyRaw: json.RawMessage(`{"policy":"round_robin"}`),
-		},
-	}
-	ours := new(Handler)
-	config := `{"health_checks":{"active":{"protocol":"none"}},"upstreams":[`
-	for i := range 3 {
-		address := fmt.Sprintf("10.0.0.1:%d", i+1)
-		stock.Upstreams = append(stock.Upstreams, &reverseproxy.Upstream{Dial: address})
-		config += fmt.Sprintf(`{"dial":%q},`, address)
-	}
-	if err := json.Unmarshal([]byte(strings.TrimSuffix(config, ",")+"]}"), ours); err != nil {
-		t.Fatal(err)
-	}
-	ours.Transport = answering{}
-	for _, p := range []caddy.Provisioner{stock, ours} {
-		if err := p.Provision(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { _ = ours.Cleanup() })
-	return map[string]caddyhttp.MiddlewareHandler{"stock": stock, "ours": ours}
-}
-
-// serve sends one request through a handler as Caddy's server does.
-func serve(t testing.TB, h caddyhttp.MiddlewareHandler) int {
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, "http://example.com/", nil)
-	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server))
-	next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
-	if err := h.ServeHTTP(w, r, next); err != nil {
-		t.Fatal(err)
-	}
-	return w.Code
-}
-
-// TestAllocations bounds what the handler adds to Caddy's own proxy.
-func TestAllocations(t *testing.T) {
-	if testing.CoverMode() != "" || raceEnabled {
-		t.Skip("counts differ with coverage and the race detector")
-	}
-	allocs := make(map[string]float64)
-	for name, h := range proxies(t) {
-		allocs[name] = testing.AllocsPerRun(2000, func() { serve(t, h) })
-	}
-	t.Logf("allocations per request: %v", allocs)
-	if more := allocs["ours"] - allocs["stock"]; more > 4 {
-		t.Errorf("%v allocations more than Caddy's proxy, want at most 4", more)
-	}
-}
-
-func BenchmarkServeHTTP(b *testing.B) {
-	for name, h := range proxies(b) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				serve(b, h)
 			}
 		})
 	}

@@ -18,8 +18,8 @@ type Upstream struct {
 	InRotation bool   `json:"in_rotation"`
 	// Operator is the operator mode. It is always ready.
 	Operator string `json:"operator"`
-	// Weight is the upstream's share of the turns, 0 for none. Backup is
-	// always false.
+	// Weight is the upstream's share of the turns, 0 for none. Backup says
+	// that it gets requests only while no other is in rotation.
 	Weight int  `json:"weight"`
 	Backup bool `json:"backup"`
 	// Failures is the run of failed checks; at MaxFailures the upstream is
@@ -42,7 +42,8 @@ type Upstream struct {
 	// RetireAt is when the upstream is retired if it goes on failing, not
 	// counting the time that checks take.
 	RetireAt *time.Time `json:"retire_at"`
-	// EjectedUntil is always null.
+	// EjectedUntil is how long its failed requests keep an upstream out of
+	// rotation at least; a check has to pass after that.
 	EjectedUntil *time.Time `json:"ejected_until"`
 	// InFlight counts requests under way, Requests all attempts, Errors those
 	// that got no response.
@@ -66,11 +67,12 @@ func newUpstream(u upstreams.Upstream) Upstream {
 	shown := Upstream{
 		Pool: u.Pool, Address: u.Address,
 		Status: u.Status.String(), InRotation: u.InRotation,
-		Operator: "ready", Weight: u.Weight,
+		Operator: "ready", Weight: u.Weight, Backup: u.Backup,
 		Failures: u.Failures, MaxFailures: u.MaxFailures,
 		DelayMS: u.Delay.Milliseconds(), Reason: u.Reason,
 		Since: moment(u.Since), NextCheck: moment(u.Next), RetireAt: moment(u.RetireAt),
-		InFlight: u.InFlight, Requests: u.Requests, Errors: u.Errors,
+		EjectedUntil: moment(u.EjectedUntil),
+		InFlight:     u.InFlight, Requests: u.Requests, Errors: u.Errors,
 	}
 	if last := u.Last; !last.Time.IsZero() {
 		shown.LastCheck = &Check{

@@ -26,6 +26,9 @@ type Report struct {
 	Reason string
 	// Detail is the error behind the reason, for operators only.
 	Detail string
+	// Answered says that the backend gave an answer of its own, though it may
+	// be a bad one.
+	Answered bool
 	// Void marks a check that says nothing about the target: the machine
 	// had no file descriptors left for it.
 	Void bool

@@ -51,23 +51,33 @@ func (r *Registry) Current() []*Group {
 	return slices.Clone(r.generations[len(r.generations)-1].groups)
 }
 
-// Add adds the targets of a pool, before the generation starts. Until the generation starts they follow
-// what an older one knows about them and are not checked.
+// Add adds the targets of a pool, before the generation starts. Until then
+// they follow what an older one knows about them and are not checked.
 func (gen *Generation) Add(cfg GroupConfig) *Group {
 	g := &Group{registry: gen.registry, generation: gen, cfg: cfg, name: cfg.Name}
 	gen.registry.update(func(now time.Time) {
+		g.began = now
 		for _, tc := range cfg.Targets {
-			t := &Target{registry: gen.registry, group: g, address: tc.Address, check: tc.Check, via: tc.Transport, probe: tc.Probe, spare: tc.Spare}
-			g.targets = append(g.targets, t)
-			rec := gen.registry.closest(t.key())
-			if rec == nil {
-				rec = fresh(t, now)
-			}
-			t.follow(rec)
+			g.add(tc, now)
 		}
 		gen.groups = append(gen.groups, g)
 	})
 	return g
+}
+
+// add adds a target, which follows what is known about it.
+func (g *Group) add(tc TargetConfig, now time.Time) *Target {
+	t := &Target{
+		registry: g.registry, group: g, address: tc.Address, check: tc.Check, via: tc.Transport,
+		probe: tc.Probe, tier: tc.Tier,
+	}
+	g.targets = append(g.targets, t)
+	rec := g.registry.closest(t.key())
+	if rec == nil {
+		rec = fresh(t, now)
+	}
+	t.follow(rec)
+	return t
 }
 
 // fresh returns a record that knows nothing, or that a target without checks
@@ -75,9 +85,10 @@ func (gen *Generation) Add(cfg GroupConfig) *Group {
 func fresh(t *Target, now time.Time) *record {
 	rec := &record{key: t.key(), since: now}
 	if t.probe == nil {
+		rec.unchecked = true
 		rec.state.Status = Up
-		rec.status.Store(uint32(Up))
 		rec.reason = "unchecked"
+		rec.mirror()
 	}
 	return rec
 }
@@ -103,12 +114,28 @@ func (gen *Generation) Start() {
 		gen.started = true
 		delete(r.provisional, gen.config)
 		gen.saved = make(map[*record]*record)
+		kept := make(map[Key]ejection)
 		if n := len(r.generations); n > 0 {
 			r.generations[n-1].rest(gen.saved, now)
+			kept = r.generations[n-1].ejections()
 		}
 		r.generations = append(r.generations, gen)
-		gen.drive(gen.groups, now)
+		gen.drive(gen.groups, kept, now)
 	})
+}
+
+// ejections returns the ejections of all targets, by pool and address, which
+// is what they go by.
+func (gen *Generation) ejections() map[Key]ejection {
+	all := make(map[Key]ejection)
+	for _, g := range gen.groups {
+		for _, t := range g.targets {
+			if e := t.rec.Load().ejection; e != (ejection{}) {
+				all[t.key().place()] = e
+			}
+		}
+	}
+	return all
 }
 
 // name gives the groups their final names.
@@ -147,24 +174,12 @@ func (gen *Generation) rest(saved map[*record]*record, now time.Time) {
 	}
 }
 
-// drive makes the groups' targets the drivers of their records.
-func (gen *Generation) drive(groups []*Group, now time.Time) {
-	r := gen.registry
+// drive makes the groups' targets the drivers of their records. Where one has
+// a record of its own now, it keeps the ejection.
+func (gen *Generation) drive(groups []*Group, kept map[Key]ejection, now time.Time) {
 	for _, g := range groups {
 		for _, t := range g.targets {
-			known, key := t.rec.Load(), t.key()
-			rec := r.records[key]
-			if rec == nil {
-				rec = known
-				if known.key != key || known.driver != nil {
-					rec = known.fork(key)
-				}
-				r.remember(rec)
-			}
-			if rec != known {
-				t.follow(rec)
-			}
-			rec.driver = t
+			t.drive(kept, now)
 		}
 	}
 	for _, g := range groups {
@@ -172,24 +187,63 @@ func (gen *Generation) drive(groups []*Group, now time.Time) {
 	}
 }
 
-// begin sets the timers of the group's targets, or asks for first checks.
-func (g *Group) begin(now time.Time) {
-	r := g.registry
-	for _, t := range g.targets {
-		rec := t.rec.Load()
-		switch {
-		case t.probe == nil:
-		case !rec.known():
-			r.firsts = append(r.firsts, rec)
-		default:
-			if rec.state.Status == Retired && rec.next.IsZero() { // for good, as an older config had it
-				rec.schedule(g.cfg.Settings, now, false)
-			}
-			r.arm(rec, now)
+// drive makes t the driver of the record of its key.
+func (t *Target) drive(kept map[Key]ejection, now time.Time) {
+	r := t.registry
+	known, key := t.rec.Load(), t.key()
+	rec := r.records[key]
+	if rec == nil {
+		rec = known
+		if known.key != key || known.driver != nil {
+			rec = known.fork(key)
 		}
+		r.remember(rec)
+	}
+	if rec != known {
+		t.follow(rec)
+	}
+	rec.driver = t
+	if e, ok := kept[key.place()]; ok && e != rec.ejection {
+		rec.ejection = e
+		rec.show(false, now)
+	}
+}
+
+// begin begins to check the group's targets.
+func (g *Group) begin(now time.Time) {
+	for _, t := range g.targets {
+		t.begin(now)
 	}
 	g.recall(now)
-	r.startFirsts(now)
+	g.registry.startFirsts(now)
+}
+
+// begin sets the timer of the target, or asks for its first check.
+func (t *Target) begin(now time.Time) {
+	r, rec := t.registry, t.rec.Load()
+	switch {
+	case t.probe != nil && !rec.known():
+		r.firsts = append(r.firsts, rec)
+		return
+	case rec.state.Status == Retired && rec.next.IsZero(): // for good, as an older config had it
+		rec.schedule(t.group.cfg.Settings, now, false)
+	}
+	r.arm(rec, now)
+}
+
+// leave ends all that the target has under way.
+func (t *Target) leave(now time.Time) {
+	rec := t.rec.Load()
+	if rec.driver == t {
+		rec.halt(now)
+	}
+	t.unfollow(rec)
+}
+
+// current reports whether gen is the newest one that has started.
+func (gen *Generation) current() bool {
+	n := len(gen.registry.generations)
+	return n > 0 && gen.registry.generations[n-1] == gen
 }
 
 // close takes g out of its generation and ends the generation with its last
@@ -203,11 +257,7 @@ func (r *Registry) close(g *Group) {
 		}
 		gen.groups = slices.Delete(gen.groups, i, i+1)
 		for _, t := range g.targets {
-			rec := t.rec.Load()
-			if rec.driver == t {
-				rec.halt(now)
-			}
-			t.unfollow(rec)
+			t.leave(now)
 		}
 		if len(gen.groups) == 0 {
 			r.end(gen, now)
@@ -235,7 +285,7 @@ func (r *Registry) end(gen *Generation, now time.Time) {
 	for rec, saved := range gen.saved {
 		rec.restore(saved)
 	}
-	older.drive(older.groups, now)
+	older.drive(older.groups, nil, now)
 }
 
 // restore takes back what has been learned since saved was forked.
@@ -243,6 +293,7 @@ func (rec *record) restore(saved *record) {
 	from := rec.state.Status
 	rec.state, rec.loud, rec.last = saved.state, saved.loud, saved.last
 	rec.delay, rec.next = saved.delay, saved.next
+	rec.ejection = saved.ejection
 	rec.move(from, saved.reason, saved.since)
-	rec.since = saved.since
+	rec.since, rec.back = saved.since, saved.back
 }

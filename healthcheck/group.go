@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +24,9 @@ type Owner interface {
 	// Changed says that a status has changed or that an extra check has
 	// ended. It is called without locks held, from any goroutine.
 	Changed()
+	// Left says that a target left rotation because a check came to no
+	// answer, or by ejection. It is called after Changed, without locks held.
+	Left(*Target)
 }
 
 // GroupConfig describes the targets of one pool.
@@ -47,8 +51,11 @@ type Group struct {
 	name       string
 	targets    []*Target
 
-	// in counts the targets that are up and get requests.
-	in int
+	// began is what the times of requests count from.
+	began time.Time
+
+	// in counts the targets in rotation, by tier. Spare ones are up.
+	in [3]int
 	// extras counts the extra checks under way.
 	extras int
 	// turn is the target whose turn it is to be asked next, asked the times
@@ -61,33 +68,98 @@ type Group struct {
 	nextChecked time.Time
 }
 
-// Targets returns the targets in the order of the config.
-func (g *Group) Targets() []*Target { return g.targets }
+// Targets returns the targets: those of the config in its order, then those
+// that have been enrolled.
+func (g *Group) Targets() []*Target {
+	g.registry.mu.Lock()
+	defer g.registry.mu.Unlock()
+	return slices.Clone(g.targets)
+}
+
+// Current reports whether the group is one of the newest config that has
+// started.
+func (g *Group) Current() bool {
+	g.registry.mu.Lock()
+	defer g.registry.mu.Unlock()
+	return g.generation.current()
+}
+
+// Enroll adds targets to a group that may have started already.
+func (g *Group) Enroll(targets []TargetConfig) []*Target {
+	var added []*Target
+	g.registry.update(func(now time.Time) {
+		if !slices.Contains(g.generation.groups, g) {
+			return // closed
+		}
+		for _, tc := range targets {
+			t := g.add(tc, now)
+			added = append(added, t)
+			if g.generation.current() {
+				t.drive(nil, now)
+				t.begin(now)
+			}
+		}
+		g.registry.startFirsts(now)
+	})
+	return added
+}
+
+// Dismiss removes targets from the group. Checks of them that are under way
+// end without a result.
+func (g *Group) Dismiss(targets []*Target) {
+	g.registry.update(func(now time.Time) {
+		for _, t := range targets {
+			i := slices.Index(g.targets, t)
+			if i < 0 {
+				continue
+			}
+			g.targets = slices.Delete(g.targets, i, i+1)
+			t.leave(now)
+		}
+		g.recall(now)
+	})
+}
 
 // Owner returns the owner given in the config.
 func (g *Group) Owner() Owner { return g.cfg.Owner }
 
-// others reports whether a target other than t is in rotation.
+// others reports whether another target of t's tier is in rotation.
 func (g *Group) others(t *Target) bool {
-	n := g.in
-	if t.Status() == Up && !t.spare {
+	n := g.in[t.tier]
+	if t.tier == Spare { // for which any other will do
+		n = g.in[Primary] + g.in[Backup]
+	} else if t.rec.Load().in {
 		n--
 	}
 	return n > 0
 }
 
-// recall ends all retirements if nothing is in rotation.
-func (g *Group) recall(now time.Time) {
-	if g.in > 0 {
-		return
+// lastly reports whether nothing but t is in rotation.
+func (g *Group) lastly(t *Target) bool {
+	n := g.in[Primary] + g.in[Backup]
+	if t.tier != Spare && t.rec.Load().in {
+		n--
 	}
+	return n == 0
+}
+
+// recall ends what keeps targets out though they could serve: all retirements
+// of a tier of which nothing is in rotation, and all ejections if nothing is
+// in rotation at all.
+func (g *Group) recall(now time.Time) {
+	nothing := g.in[Primary]+g.in[Backup] == 0
 	for _, t := range g.targets {
 		rec := t.rec.Load()
-		if rec.driver != t || rec.state.Status != Retired {
+		if rec.driver != t {
 			continue
 		}
-		rec.state.Recall()
-		g.registry.readmitted(rec, rec.loud, now)
+		if rec.state.Status == Retired && (g.in[t.tier] == 0 && t.tier != Spare || nothing) {
+			rec.state.Recall()
+			g.registry.readmitted(rec, rec.loud, now)
+		}
+		if nothing && rec.state.Status == Up && rec.ejection.out && t.tier != Spare {
+			g.registry.restore(rec, "nothing else is in rotation", now)
+		}
 	}
 }
 
@@ -101,7 +173,7 @@ func (g *Group) Ask() bool {
 			if now.Sub(g.asked[g.askAt]) < askWindow {
 				break
 			}
-			t := g.targets[g.turn]
+			t := g.targets[g.turn%len(g.targets)]
 			g.turn = (g.turn + 1) % len(g.targets)
 			rec := t.rec.Load()
 			if rec.running != nil {

@@ -24,6 +24,12 @@ type Info struct {
 	// RetireAt is when the target is retired if it goes on failing, not
 	// counting the time that the checks take. Zero if it will not be.
 	RetireAt time.Time
+	// Ejected says that requests have taken the target out of rotation, until
+	// EjectedUntil at least.
+	Ejected      bool
+	EjectedUntil time.Time
+	// Back is when it came back into rotation. Zero if it was never out of it.
+	Back time.Time
 }
 
 // Info returns what is known about t.
@@ -36,7 +42,8 @@ func (t *Target) Info() Info {
 		Status: rec.state.Status, Checked: t.probe != nil,
 		Failures: rec.state.Failures, MaxFailures: set.limit(),
 		Delay: rec.delay, Reason: rec.reason, Since: rec.since,
-		Last: rec.last, Next: rec.next,
+		Last: rec.last, Next: rec.next, Back: rec.back,
+		Ejected: rec.ejection.out, EjectedUntil: rec.ejection.until,
 	}
 	if in, ok := rec.state.RetireIn(set); ok && !rec.next.IsZero() && t.group.others(t) {
 		info.RetireAt = rec.next.Add(in)

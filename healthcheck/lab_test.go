@@ -125,7 +125,7 @@ func checkRules(l *lab, p *pool) {
 		if retired > 0 && up == 0 {
 			l.Errorf("%d targets of %s are retired and none is up", retired, p.Group.name)
 		}
-		l.equal("up", p.in, up)
+		l.equal("in rotation", p.in, [3]int{up})
 		l.equal("extra checks under way", p.extras, extras)
 	})
 }
@@ -146,8 +146,8 @@ type backend struct {
 	cut     int
 }
 
-// backend returns a backend that answers by script: p passes, f fails, v is
-// void. The last answer is repeated.
+// backend returns a backend that answers by script: p passes, f fails to
+// connect, t times out, a answers badly, v is void. The last answer is repeated.
 func (l *lab) backend(address, script string) *backend {
 	b := &backend{lab: l, address: address, script: script}
 	l.backends = append(l.backends, b)
@@ -222,6 +222,10 @@ func (b *backend) probe(ctx context.Context) Report {
 		report.OK, report.StatusCode = true, 200
 	case 'f':
 		report.Reason = "connection refused"
+	case 't':
+		report.Reason = timedOut
+	case 'a':
+		report.Answered, report.StatusCode, report.Reason = true, 503, "status 503"
 	case 'v':
 		report.Void, report.Reason = true, "no file descriptors left"
 	}
@@ -238,11 +242,13 @@ type pool struct {
 	check, transport string
 	backends         []*backend
 	unchecked        []string // addresses without checks
+	backups          int      // how many of the backends, the last ones, are backups
 
 	*Group
 	mu      sync.Mutex
 	named   []string
 	changed int
+	gone    []string
 }
 
 func (p *pool) Named(name string) {
@@ -255,6 +261,23 @@ func (p *pool) Changed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changed++
+}
+
+func (p *pool) Left(t *Target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = append(p.gone, t.Address())
+}
+
+// left returns the addresses whose waiting requests were to be told, and
+// forgets them.
+func (p *pool) left() string {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := strings.Join(p.gone, " ")
+	p.gone = nil
+	return list
 }
 
 // changes returns how often the owner was told about a change.
@@ -311,10 +334,12 @@ func (l *lab) build(pools ...*pool) *config {
 		if cfg.Name == "" {
 			cfg.Name = "pool"
 		}
-		for _, b := range p.backends {
-			cfg.Targets = append(cfg.Targets, TargetConfig{
-				Address: b.address, Check: p.check, Transport: p.transport, Probe: b.probe,
-			})
+		for i, b := range p.backends {
+			tc := TargetConfig{Address: b.address, Check: p.check, Transport: p.transport, Probe: b.probe}
+			if i >= len(p.backends)-p.backups {
+				tc.Tier = Backup
+			}
+			cfg.Targets = append(cfg.Targets, tc)
 		}
 		for _, address := range p.unchecked {
 			cfg.Targets = append(cfg.Targets, TargetConfig{Address: address, Check: "none"})

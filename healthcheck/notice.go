@@ -23,8 +23,11 @@ type notice struct {
 	// quiet marks a retirement, the end of one, or a missing result, that
 	// repeats.
 	quiet bool
-	// void marks a check that had no result.
-	void bool
+	// void marks a check that had no result, doubt one that was not counted
+	// because requests are answered.
+	void, doubt bool
+	// ejected and restored mark what requests have to do with, not checks.
+	ejected, restored bool
 }
 
 // maxNotices is how many notices may wait. More than that wait only for
@@ -84,7 +87,8 @@ func (r *Registry) notify(what notice) {
 
 // worth reports whether it is to be logged at all.
 func (n *notice) worth() bool {
-	return n.void && !n.quiet || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
+	special := n.void || n.doubt || n.ejected || n.restored
+	return special && !n.quiet || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
 }
 
 // log writes one line: info, warn or error for a transition, debug for
@@ -98,8 +102,8 @@ func (n *notice) log() {
 	fields := []zap.Field{
 		zap.String("pool", n.group.name),
 		zap.String("upstream", n.address),
-		zap.Stringer("from", n.from),
-		zap.Stringer("to", n.to),
+		zap.String("from", n.before()),
+		zap.String("to", n.after()),
 		zap.Int("failures", n.failures),
 	}
 	if n.reason != "" {
@@ -119,6 +123,8 @@ func (n *notice) log() {
 		fields = append(fields, zap.String("readmitted", "by an operator"))
 	case n.to == Retired:
 		fields = append(fields, zap.Time("readmitted", n.next))
+	case n.ejected:
+		fields = append(fields, zap.Duration("hold", n.delay), zap.Time("ejected_until", n.next))
 	case !n.next.IsZero():
 		fields = append(fields, zap.Duration("delay", n.delay), zap.Time("next_check", n.next))
 	}
@@ -128,6 +134,22 @@ func (n *notice) log() {
 	c.Write(fields...)
 }
 
+// before and after return the statuses, or "ejected" where that makes the
+// difference.
+func (n *notice) before() string {
+	if n.restored {
+		return "ejected"
+	}
+	return n.from.String()
+}
+
+func (n *notice) after() string {
+	if n.ejected {
+		return "ejected"
+	}
+	return n.to.String()
+}
+
 // line returns the level and the message.
 func (n *notice) line() (zapcore.Level, string) {
 	switch {
@@ -135,6 +157,16 @@ func (n *notice) line() (zapcore.Level, string) {
 		return zapcore.DebugLevel, "check had no result again"
 	case n.void:
 		return zapcore.WarnLevel, "check had no result"
+	case n.doubt && n.quiet:
+		return zapcore.DebugLevel, "check timed out again, but requests are answered: not counted"
+	case n.doubt:
+		return zapcore.WarnLevel, "check timed out, but requests are answered: not counted"
+	case n.ejected && n.quiet:
+		return zapcore.DebugLevel, "upstream is ejected again"
+	case n.ejected:
+		return zapcore.WarnLevel, "upstream is ejected: its requests failed"
+	case n.restored:
+		return zapcore.InfoLevel, "upstream is back in rotation"
 	case n.from == n.to && n.report.OK:
 		return zapcore.DebugLevel, "check passed"
 	case n.from == n.to:
@@ -165,8 +197,8 @@ func (n *notice) emit() {
 		n.group.cfg.Emit(event, map[string]any{
 			"pool":     n.group.name,
 			"host":     n.address,
-			"from":     n.from.String(),
-			"to":       n.to.String(),
+			"from":     n.before(),
+			"to":       n.after(),
 			"reason":   n.reason,
 			"failures": n.failures,
 		})
@@ -176,7 +208,13 @@ func (n *notice) emit() {
 // events returns the names of the events to emit.
 func (n *notice) events() []string {
 	switch {
-	case n.void || n.quiet || n.from == n.to:
+	case n.void || n.quiet:
+		return nil
+	case n.ejected:
+		return []string{"ejected"}
+	case n.restored:
+		return []string{"restored"}
+	case n.from == n.to:
 		return nil
 	case n.to == Up:
 		return []string{"healthy"}

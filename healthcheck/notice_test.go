@@ -143,3 +143,4 @@ type nobody struct{}
 
 func (nobody) Named(string) {}
 func (nobody) Changed()     {}
+func (nobody) Left(*Target) {}

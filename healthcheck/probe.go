@@ -71,6 +71,9 @@ func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 	return p, nil
 }
 
+// Checks reports whether there are checks at all.
+func (p *Prober) Checks() bool { return p.ask != nil }
+
 // Probe returns the probe of an upstream, or nil if it is not to be checked.
 // Whatever goes wrong in the probe, a panic included, is a failed check.
 func (p *Prober) Probe(address string) Probe {

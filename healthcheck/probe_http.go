@@ -80,6 +80,7 @@ func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 	report := p.judge(ctx, resp)
 	report.Duration = time.Since(start)
 	report.StatusCode = resp.StatusCode
+	report.Answered = report.Reason != timedOut
 	time.AfterFunc(drainTime, cancel)
 	_, _ = io.CopyN(io.Discard, resp.Body, drainSize)
 	return report

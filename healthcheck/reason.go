@@ -14,7 +14,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// reason says in a few words why an attempt to reach a backend failed.
+// timedOut is the reason of checks that ran into their timeout.
+const timedOut = "timeout"
+
+// Reason says in a few words why an attempt to reach a backend failed.
+func Reason(err error) string { return reason(err) }
+
 func reason(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError
@@ -22,7 +27,7 @@ func reason(err error) string {
 	case IsTLS(err):
 		return "tls"
 	case is(err, context.DeadlineExceeded), is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "timeout"
+		return timedOut
 	case is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case is(err, syscall.ECONNRESET), is(err, syscall.EPIPE):

@@ -24,24 +24,42 @@ func (k Key) anyPool() Key {
 	return k
 }
 
+// place returns what is left of the key without check and transport.
+func (k Key) place() Key {
+	k.Check, k.Transport = "", ""
+	return k
+}
+
 // record is what is known and scheduled about one target. Records outlive
 // configs: those that use one follow it, and one of them at most drives it.
-// Everything but status is guarded by the registry's lock.
+// Everything but what is atomic is guarded by the registry's lock.
 type record struct {
-	key   Key
-	state State
-	// status mirrors state.Status for readers without the lock.
+	key      Key
+	state    State
+	ejection ejection
+	// status, out, trial and serial mirror state and ejection for readers
+	// without the lock. trial is the serial number of an ejection that waits
+	// for a trial request, else 0.
 	status atomic.Uint32
+	out    atomic.Bool
+	trial  atomic.Uint64
+	serial atomic.Uint64
+	// in says that the target is in rotation, as far as its tier goes into
+	// rotation at all.
+	in bool
 
-	// since is when the status was reached, reason why.
+	// since is when the status was reached, reason why, back when the target
+	// came back into rotation, zero if it never was out of it.
 	since  time.Time
 	reason string
+	back   time.Time
 	// loud says that the retirement going on, or the last one, was reported.
 	loud bool
 	// last is the newest result; its Time is zero if there is none.
 	last Report
-	// void says that the newest check had no result.
-	void bool
+	// void says that the newest check had no result, doubted that it was not
+	// counted for the benefit of the doubt.
+	void, doubted bool
 	// delay is the current delay, next the time of the next scheduled check
 	// or of the end of the retirement; zero if there is none.
 	delay time.Duration
@@ -53,6 +71,8 @@ type record struct {
 	extraLast time.Time
 	running   *run
 	timer     *time.Timer
+	// unchecked says that the target has no checks.
+	unchecked bool
 
 	followers []*Target
 	driver    *Target
@@ -65,26 +85,54 @@ func (rec *record) known() bool { return rec.state.Status != Unknown }
 // by whoever drives it.
 func (rec *record) fork(key Key) *record {
 	forked := &record{
-		key: key, state: rec.state, since: rec.since, reason: rec.reason,
+		key: key, state: rec.state, since: rec.since, reason: rec.reason, back: rec.back,
 		loud: rec.loud, last: rec.last, delay: rec.delay, next: rec.next,
-		extraAt: rec.extraAt,
+		extraAt: rec.extraAt, unchecked: rec.unchecked,
 	}
-	forked.status.Store(rec.status.Load())
+	if key.Pool == rec.key.Pool {
+		forked.ejection = rec.ejection
+	}
+	forked.mirror()
 	return forked
 }
 
-// move shows the state's status, tells the targets that follow, and remembers
-// why and when. from is the status before.
+// mirror shows state and ejection to readers without the lock, and reports
+// whether they see a change.
+func (rec *record) mirror() bool {
+	trial := uint64(0)
+	if rec.ejection.out && !rec.ejection.held && rec.unchecked {
+		trial = rec.ejection.serial
+	}
+	changed := rec.status.Swap(uint32(rec.state.Status)) != uint32(rec.state.Status)
+	changed = rec.out.Swap(rec.ejection.out) != rec.ejection.out || changed
+	changed = rec.trial.Swap(trial) != trial || changed
+	rec.serial.Store(rec.ejection.serial)
+	rec.in = rec.state.Status == Up && !rec.ejection.out
+	return changed
+}
+
+// move shows the state, tells the targets that follow, and remembers why and
+// when. from is the status before.
 func (rec *record) move(from Status, reason string, now time.Time) {
-	to := rec.state.Status
-	rec.status.Store(uint32(to))
 	rec.reason = reason
-	if from == to {
+	if from != rec.state.Status {
+		rec.since = now
+	}
+	rec.show(from != Unknown, now)
+}
+
+// show shows state and ejection, and tells the targets that follow. again
+// says that a target in rotation now has come back into it.
+func (rec *record) show(again bool, now time.Time) {
+	before := rec.in
+	if !rec.mirror() {
 		return
 	}
-	rec.since = now
+	if rec.in && !before && again {
+		rec.back = now
+	}
 	for _, t := range rec.followers {
-		t.count(from, to)
+		t.count(before, rec.in)
 	}
 }
 
@@ -102,16 +150,17 @@ func (rec *record) schedule(set Settings, now time.Time, firstPass bool) {
 	}
 }
 
-// due returns when the record wants its next check, scheduled or extra, and
-// false if it wants none.
+// due returns when the record wants something done: its next check, scheduled
+// or extra, or the end of its hold. It is false if it wants nothing.
 func (rec *record) due() (time.Time, bool) {
-	switch {
-	case rec.extraAt.IsZero():
-		return rec.next, !rec.next.IsZero()
-	case rec.next.IsZero() || rec.extraAt.Before(rec.next):
-		return rec.extraAt, true
+	at := rec.next
+	if !rec.extraAt.IsZero() && (at.IsZero() || rec.extraAt.Before(at)) {
+		at = rec.extraAt
 	}
-	return rec.next, true
+	if rec.ejection.held && (at.IsZero() || rec.ejection.until.Before(at)) {
+		at = rec.ejection.until
+	}
+	return at, !at.IsZero()
 }
 
 // cut ends the check under way, if any, without a result.

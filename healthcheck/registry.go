@@ -2,6 +2,7 @@ package healthcheck
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -26,8 +27,10 @@ type Registry struct {
 	// firsts wait for their first check, starting counts those that run.
 	firsts   []*record
 	starting int
-	// dirty are the groups whose owners have to be told about changes.
+	// dirty are the groups whose owners have to be told about changes, left
+	// the targets whose waiting requests have to be told.
 	dirty []*Group
+	left  []*Target
 
 	logs, events notices
 }
@@ -47,11 +50,14 @@ func NewRegistry() *Registry {
 func (r *Registry) update(f func(now time.Time)) {
 	r.mu.Lock()
 	f(time.Now())
-	dirty := r.dirty
-	r.dirty = nil
+	dirty, left := r.dirty, r.left
+	r.dirty, r.left = nil, nil
 	r.mu.Unlock()
 	for _, g := range dirty {
 		g.cfg.Owner.Changed()
+	}
+	for _, t := range left {
+		t.group.cfg.Owner.Left(t)
 	}
 }
 
@@ -118,6 +124,9 @@ func (r *Registry) fire(rec *record) {
 	r.update(func(now time.Time) {
 		if rec.driver == nil {
 			return
+		}
+		if rec.ejection.prove(now) {
+			r.prove(rec, now)
 		}
 		scheduled := !rec.next.IsZero() && !now.Before(rec.next)
 		extra := !rec.extraAt.IsZero() && !now.Before(rec.extraAt)
@@ -195,6 +204,11 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		return
 	}
 	rec.last, rec.void = report, false
+	if !report.OK && report.Reason == timedOut && t.serves(report) {
+		r.doubt(rec, check, report, now)
+		return
+	}
+	rec.doubted = false
 	e := rec.state.Apply(set, Result{Pass: report.OK, Extra: check.extra, Others: t.group.others(t)})
 	if !report.OK {
 		rec.extraAt = time.Time{} // what was asked for is known now
@@ -215,8 +229,26 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		from: e.From, to: e.To, reason: reason, quiet: e.To == Retired && !e.Loud,
 		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
 	})
+	r.weigh(rec, report.OK, now)
 	if e.From == Up && e.To != Up {
+		if !report.Answered {
+			r.left = append(r.left, rec.followers...)
+		}
 		t.group.recall(now)
+	}
+}
+
+// doubt passes over a check that ran into its timeout though the target
+// answers requests: it is logged, but does not count.
+func (r *Registry) doubt(rec *record, check *run, report Report, now time.Time) {
+	set := rec.driver.group.cfg.Settings
+	r.notify(notice{
+		group: rec.driver.group, address: rec.driver.address, report: report, doubt: true, quiet: rec.doubted,
+		from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
+	})
+	rec.doubted = true
+	if !check.extra {
+		rec.next = now.Add(spread(set.Interval, set.Jitter, rand.Float64()))
 	}
 }
 

@@ -1,6 +1,9 @@
 package healthcheck
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Target is one address in one pool of one config. What is known about it is
 // kept in a record, which other configs may share.
@@ -11,10 +14,25 @@ type Target struct {
 	check    string
 	via      string
 	probe    Probe // nil if the target is not checked
-	spare    bool
+	tier     Tier
 
 	rec atomic.Pointer[record]
+	// answered and failed are when requests were answered and failed last,
+	// counted from the group's beginning.
+	answered, failed atomic.Int64
 }
+
+// Tier is the part that a target plays in its pool.
+type Tier uint8
+
+const (
+	// Primary targets serve.
+	Primary Tier = iota
+	// Backup targets serve while no primary is in rotation.
+	Backup
+	// Spare targets get no requests though they be up.
+	Spare
+)
 
 // TargetConfig describes a target.
 type TargetConfig struct {
@@ -25,9 +43,9 @@ type TargetConfig struct {
 	Check, Transport string
 	// Probe checks the target. If it is nil, the target is up without checks.
 	Probe Probe
-	// Spare marks a target that gets no requests though it be up: it does not
-	// make up for others.
-	Spare bool
+	// Tier is the part it plays: only targets of a tier make up for others of
+	// it, spare ones for none.
+	Tier Tier
 }
 
 // Address returns the upstream's address as configured.
@@ -35,6 +53,38 @@ func (t *Target) Address() string { return t.address }
 
 // Status returns the current status. It takes no lock.
 func (t *Target) Status() Status { return Status(t.rec.Load().status.Load()) }
+
+// Tier returns the part that the target plays in its pool.
+func (t *Target) Tier() Tier { return t.tier }
+
+// Back returns when the target came back into rotation, the zero time if it
+// never was out of it.
+func (t *Target) Back() time.Time {
+	t.registry.mu.Lock()
+	defer t.registry.mu.Unlock()
+	return t.rec.Load().back
+}
+
+// InRotation reports whether the target is eligible for new requests, which
+// Spare ones never are. It takes no lock.
+func (t *Target) InRotation() bool {
+	rec := t.rec.Load()
+	return t.tier != Spare && Status(rec.status.Load()) == Up && !rec.out.Load()
+}
+
+// Answered notes that a request was answered, with a status below 500.
+func (t *Target) Answered(now time.Time) { t.answered.Store(int64(now.Sub(t.group.began))) }
+
+// Failed notes that a request failed through no fault of its client.
+func (t *Target) Failed(now time.Time) { t.failed.Store(int64(now.Sub(t.group.began))) }
+
+// serves reports whether requests show that the target serves, although a
+// check ran into its timeout: some were answered in the second half of the
+// check, and none failed in it.
+func (t *Target) serves(report Report) bool {
+	half := int64(report.Time.Add(report.Duration / 2).Sub(t.group.began))
+	return t.answered.Load() >= half && t.failed.Load() < half
+}
 
 // CheckSoon asks for a check because a request could not connect. Asking
 // again within 250 ms of the last such check delays the check until then. It
@@ -44,6 +94,14 @@ func (t *Target) CheckSoon() {
 		return
 	}
 	t.registry.ask(t, dialGap)
+}
+
+// CheckSilent asks for a check because requests wait for an answer. It does
+// nothing unless the target is up.
+func (t *Target) CheckSilent() {
+	if t.Status() == Up {
+		t.registry.ask(t, 0)
+	}
 }
 
 // CheckNow asks for a check on an operator's word.
@@ -64,19 +122,17 @@ func (t *Target) follow(rec *record) {
 	}
 	rec.followers = append(rec.followers, t)
 	t.rec.Store(rec)
-	t.count(Unknown, rec.state.Status)
+	t.count(false, rec.in)
 }
 
-// count notes that t went from one status to another.
-func (t *Target) count(from, to Status) {
-	if from == to {
-		return
-	}
-	if from == Up && !t.spare {
-		t.group.in--
-	}
-	if to == Up && !t.spare {
-		t.group.in++
+// count notes a change of t, which was in rotation before or not, and is now
+// or not.
+func (t *Target) count(before, now bool) {
+	switch {
+	case now && !before:
+		t.group.in[t.tier]++
+	case before && !now:
+		t.group.in[t.tier]--
 	}
 	t.registry.touch(t.group)
 }
@@ -88,7 +144,7 @@ func (t *Target) unfollow(rec *record) {
 			break
 		}
 	}
-	t.count(rec.state.Status, Unknown)
+	t.count(rec.in, false)
 	if len(rec.followers) == 0 {
 		t.registry.forget(rec)
 	}

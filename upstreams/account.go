@@ -20,6 +20,10 @@ type account struct {
 	// requests counts attempts, retries included; errors those that got no
 	// response, the client's own doing left out.
 	requests, errors atomic.Uint64
+	// rescues counts the attempts that were cut loose and retried elsewhere.
+	rescues atomic.Uint64
+	// failures are those that passive health checks count.
+	failures failures
 }
 
 func openAccount(key accountKey) *account {

@@ -1,55 +1,16 @@
 package upstreams
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
-
-// attempts is what one request has tried so far in one pool. Only the
-// request's own goroutine uses it.
-type attempts struct {
-	// tried are the upstreams, triedDynamic the addresses of dynamic ones.
-	tried        []*reverseproxy.Upstream
-	triedDynamic []string
-	room         [4]*reverseproxy.Upstream
-	// any says that there has been an attempt.
-	any bool
-	// startBy ends the request's waiting for first results.
-	startBy time.Time
-	// gaveUp says that nothing was in rotation.
-	gaveUp bool
-}
-
-// Begin starts the record of a request's attempts. The handler calls it once
-// a request, before the first attempt.
-func (p *Pool) Begin(ctx context.Context) {
-	a := new(attempts)
-	a.tried = a.room[:0]
-	caddyhttp.SetVar(ctx, p.varKey, a)
-}
-
-// Unserved reports whether the request was given up because nothing was in
-// rotation, without a single attempt.
-func (p *Pool) Unserved(ctx context.Context) bool {
-	a := p.attempts(ctx)
-	return a.gaveUp && !a.any
-}
-
-func (p *Pool) attempts(ctx context.Context) *attempts {
-	if a, ok := caddyhttp.GetVar(ctx, p.varKey).(*attempts); ok {
-		return a
-	}
-	return new(attempts)
-}
 
 // observer is the transport of a pool: it books every attempt to its
 // upstream.
@@ -66,39 +27,89 @@ func (p *Pool) Observe(transport http.RoundTripper) http.RoundTripper {
 // RoundTrip implements http.RoundTripper.
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	info, _ := reverseproxy.GetDialInfo(req.Context())
-	a := o.pool.attempts(req.Context())
-	a.any = true
+	r := o.pool.request(req.Context())
+	r.attempts++
 	u := o.pool.places.Load().book[info.Upstream]
-	if u == nil {
-		if info.Upstream != nil {
-			a.triedDynamic = append(a.triedDynamic, info.Upstream.Dial)
-		}
+	if u == nil { // not possible: Select returns no other
 		return o.RoundTripper.RoundTrip(req)
 	}
-	a.tried = append(a.tried, u.proxy)
+	r.tried = append(r.tried, u)
 	u.account.requests.Add(1)
 
 	var body *clientBody
 	if req.Body != nil && req.Body != http.NoBody {
 		body = &clientBody{ReadCloser: req.Body}
+	}
+	if o.pool.rescuable(r, req) {
+		r.expose(u)
+	}
+	if body != nil {
 		req.Body = body // req is this attempt's own
 	}
+	ejections := u.target.Ejections()
 	start := time.Now()
+	u.silence.wait(start.Sub(o.pool.began))
+	o.pool.watch()
 	resp, err := o.RoundTripper.RoundTrip(req)
-	if err == nil {
-		if o.pool.breaker != nil {
-			o.pool.breaker.RecordMetric(resp.StatusCode, time.Since(start))
-		}
+	end := time.Now()
+	rescued := r.conceal()
+	u.silence.done(err == nil, end.Sub(o.pool.began))
+
+	switch {
+	case err == nil && !rescued:
+		o.answered(r, u, ejections, resp, end.Sub(start), end)
 		return resp, nil
+	case r.Context.Err() != nil || body != nil && body.failed.Load():
+		r.freeTrial() // the client's doing
+		return resp, err
+	case rescued:
+		if resp != nil {
+			_ = resp.Body.Close()
+		}
+		u.account.errors.Add(1)
+		u.account.rescues.Add(1)
+		return nil, errRescued
 	}
-	if req.Context().Err() != nil || body != nil && body.failed.Load() {
-		return resp, err // the client's doing
+	o.failed(r, u, ejections, err, end)
+	return resp, err
+}
+
+// answered books a response.
+func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *http.Response, took time.Duration, now time.Time) {
+	p := o.pool
+	if p.breaker != nil {
+		p.breaker.RecordMetric(resp.StatusCode, took)
 	}
+	if resp.StatusCode < http.StatusInternalServerError {
+		u.target.Answered(now)
+	}
+	if !p.ejects {
+		return
+	}
+	wrong := p.judged(resp, took)
+	r.decide(u, wrong == "", wrong)
+	if wrong != "" {
+		u.target.Failed(now)
+		p.failed(u, ejections, wrong, now)
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
+		resp.Body = &answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
+	}
+}
+
+// failed books an attempt that got no response.
+func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
 	u.account.errors.Add(1)
+	if isIdleClose(err) {
+		return
+	}
+	u.target.Failed(now)
 	if isDialError(err) {
 		u.target.CheckSoon()
 	}
-	return resp, err
+	reason := healthcheck.Reason(err)
+	r.decide(u, false, reason)
+	o.pool.failed(u, ejections, reason, now)
 }
 
 // isDialError reports whether no connection came about.

@@ -1,7 +1,6 @@
 package upstreams
 
 import (
-	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,60 +18,63 @@ const (
 // waits for one, for at most start_wait over all attempts of the request;
 // else it asks for checks and waits for them shortly. If that brings nothing
 // it does as when_all_down says.
-func (p *Pool) await(ctx context.Context, a *attempts) *rotation {
-	if len(p.places.Load().list) == 0 {
+func (p *Pool) await(r *Request) *rotation {
+	if r.list == nil && len(p.places.Load().list) == 0 || r.list != nil && len(r.list) == 0 {
 		return nil
 	}
-	if a.gaveUp && !p.cfg.Persistent {
-		return p.fallback()
+	if r.gaveUp && !p.cfg.Persistent {
+		return p.fallback(r)
 	}
-	if p.rotation.Load().pending {
-		if rot := p.awaitFirst(ctx, a); rot != nil {
+	if p.current(r).pending {
+		if rot := p.awaitFirst(r); rot != nil {
 			return rot
 		}
 	}
-	if !p.rotation.Load().pending {
-		if rot := p.awaitAsked(ctx); rot != nil {
+	if !p.current(r).pending {
+		if rot := p.awaitAsked(r); rot != nil {
 			return rot
 		}
 	}
-	a.gaveUp = true
-	return p.fallback()
+	r.gaveUp = true
+	return p.fallback(r)
 }
 
 // fallback returns what is left to a request when nothing is in rotation.
-func (p *Pool) fallback() *rotation {
+func (p *Pool) fallback(r *Request) *rotation {
 	if p.cfg.WhenAllDown != TryAll {
 		return nil
 	}
 	if !p.episode.Swap(true) {
 		p.cfg.Logger.Warn("no upstream is in rotation: trying all of them", zap.String("pool", p.Name()))
 	}
+	if r.list != nil {
+		return wholeRotation(evenly(r.list))
+	}
 	return p.places.Load().all
 }
 
 // awaitFirst waits for first results.
-func (p *Pool) awaitFirst(ctx context.Context, a *attempts) *rotation {
+func (p *Pool) awaitFirst(r *Request) *rotation {
 	if p.waiting.Add(1) > maxWaiting {
 		p.waiting.Add(-1)
 		return nil
 	}
 	defer p.waiting.Add(-1)
-	if a.startBy.IsZero() {
-		a.startBy = time.Now().Add(p.cfg.StartWait)
+	if r.startBy.IsZero() {
+		r.startBy = time.Now().Add(p.cfg.StartWait)
 	}
-	return p.wait(ctx, time.Until(a.startBy), func(rot *rotation) bool { return rot.pending })
+	return p.wait(r, time.Until(r.startBy), func(rot *rotation) bool { return rot.pending })
 }
 
 // awaitAsked asks for checks and waits for their results.
-func (p *Pool) awaitAsked(ctx context.Context) *rotation {
-	return p.wait(ctx, askWait, func(*rotation) bool { return p.group.Ask() })
+func (p *Pool) awaitAsked(r *Request) *rotation {
+	return p.wait(r, askWait, func(*rotation) bool { return p.group.Ask() })
 }
 
 // wait waits until something is in rotation, for at most the given time and
 // while more says that there is something to wait for. It ends with the
 // request and with the config.
-func (p *Pool) wait(ctx context.Context, most time.Duration, more func(*rotation) bool) *rotation {
+func (p *Pool) wait(r *Request, most time.Duration, more func(*rotation) bool) *rotation {
 	if most <= 0 {
 		return nil
 	}
@@ -80,8 +82,8 @@ func (p *Pool) wait(ctx context.Context, most time.Duration, more func(*rotation
 	defer timer.Stop()
 	for {
 		changed := p.changed.listen()
-		rot := p.rotation.Load()
-		if len(rot.pool) > 0 {
+		rot := p.current(r)
+		if len(rot.ups) > 0 {
 			return rot
 		}
 		if !more(rot) {
@@ -91,7 +93,7 @@ func (p *Pool) wait(ctx context.Context, most time.Duration, more func(*rotation
 		case <-changed:
 		case <-timer.C:
 			return nil
-		case <-ctx.Done():
+		case <-r.Done():
 			return nil
 		case <-p.cfg.Context.Done():
 			return nil

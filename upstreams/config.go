@@ -21,6 +21,12 @@ type Config struct {
 	// it has that many it is skipped, which counts as no failure. Default:
 	// the unhealthy_request_count of the passive health checks, or no limit.
 	MaxRequests int `json:"max_requests,omitempty"`
+
+	// The upstream's share of the turns. Default: 1.
+	Weight int `json:"weight,omitempty"`
+
+	// Whether the upstream gets requests only while no other is in rotation.
+	Backup bool `json:"backup,omitempty"`
 }
 
 // Validate reports the first bad value, by the name of its JSON field.

@@ -1,7 +1,8 @@
 package upstreams
 
 import (
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"maps"
+	"slices"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
@@ -23,38 +24,45 @@ type Upstream struct {
 	Pool, Address string
 	// InRotation says whether it is eligible for new requests.
 	InRotation bool
-	// Weight is its share of the turns, over all its places.
+	// Weight is its share of the turns, over all its places. Backup says that
+	// it gets requests only while no other is in rotation.
 	Weight int
+	Backup bool
 	// InFlight counts the attempts under way.
 	InFlight int
 	// Requests counts attempts, Errors those that got no response through no
-	// fault of the client. Both outlive reloads.
-	Requests, Errors uint64
+	// fault of the client, Rescues those of them that were cut loose and
+	// retried elsewhere. They outlive reloads.
+	Requests, Errors, Rescues uint64
 }
 
-// Each calls f for every upstream of the pool, in config order, until f
-// returns false.
+// Each calls f for every upstream of the pool until f returns false: in config
+// order, then those of the dynamic source by address.
 func (p *Pool) Each(f func(Upstream) bool) {
-	name, list := p.Name(), p.places.Load().list
+	places := p.places.Load()
+	shown := make(map[*upstream]bool)
 	weights := p.weights()
-	in := make(map[*reverseproxy.Upstream]bool)
-	for _, up := range p.rotation.Load().pool {
-		in[up] = true
+	for _, at := range places.list {
+		if u := at.upstream; !shown[u] {
+			shown[u] = true
+			if !f(p.show(u, weights[u.address])) {
+				return
+			}
+		}
 	}
-	for _, at := range list {
-		u := at.upstream
-		weight, first := weights[u.address]
-		if !first {
-			continue
-		}
-		delete(weights, u.address)
-		shown := Upstream{
-			Info: u.target.Info(), Target: u.target, Pool: name, Address: u.address,
-			InRotation: in[u.proxy], Weight: weight, InFlight: u.account.host.NumRequests(),
-			Requests: u.account.requests.Load(), Errors: u.account.errors.Load(),
-		}
-		if !f(shown) {
+	for _, address := range slices.Sorted(maps.Keys(places.byAddress)) {
+		if u := places.byAddress[address]; u.dynamic && !f(p.show(u, 1)) {
 			return
 		}
+	}
+}
+
+// show returns what is known about an upstream.
+func (p *Pool) show(u *upstream, weight int) Upstream {
+	return Upstream{
+		Info: u.target.Info(), Target: u.target, Pool: p.Name(), Address: u.address,
+		InRotation: u.target.InRotation(), Weight: weight, Backup: u.tier == healthcheck.Backup,
+		InFlight: u.account.host.NumRequests(),
+		Requests: u.account.requests.Load(), Errors: u.account.errors.Load(), Rescues: u.account.rescues.Load(),
 	}
 }

@@ -38,9 +38,6 @@ type PoolConfig struct {
 	Name, Server string
 	// Upstreams are the upstreams in the order of the config.
 	Upstreams []Config
-	// MaxRequests is the default of the upstreams without their own, 0 for
-	// no limit.
-	MaxRequests int
 	// Weights are the weights by place, for weighted round robin. If nil, all
 	// places have the same.
 	Weights []int
@@ -56,10 +53,24 @@ type PoolConfig struct {
 
 	// Policy chooses among the upstreams in rotation. If nil, round robin.
 	Policy reverseproxy.Selector
-	// Dynamic chooses among the upstreams of a dynamic source.
-	Dynamic reverseproxy.Selector
 	// Breaker is the circuit breaker, if any.
 	Breaker reverseproxy.CircuitBreaker
+	// SlowStart is how long the share of an upstream grows that came back.
+	SlowStart time.Duration
+
+	// Source returns the upstreams of a request, if any. SourceDepends says
+	// that what it returns depends on the request.
+	Source        reverseproxy.UpstreamSource
+	SourceDepends bool
+
+	// Passive says which requests fail, and how many of them eject. None do
+	// if FailDuration is zero. UnhealthyRequestCount is the MaxRequests of
+	// the upstreams without their own.
+	Passive reverseproxy.PassiveHealthChecks
+	// Retry says which requests are retried. If nil, none. RequestBuffers is
+	// up to which size their bodies are buffered, -1 for all.
+	Retry          *reverseproxy.LoadBalancing
+	RequestBuffers int64
 
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
@@ -79,18 +90,24 @@ type PoolConfig struct {
 
 // Pool is the upstreams of one handler. It implements reverseproxy.Selector.
 type Pool struct {
-	cfg           PoolConfig
-	breaker       reverseproxy.CircuitBreaker
-	dynamicPolicy reverseproxy.Selector
-	group         *healthcheck.Group
-	varKey        string
-	// simple pools choose by round robin and nothing else.
-	simple bool
+	cfg     PoolConfig
+	breaker reverseproxy.CircuitBreaker
+	group   *healthcheck.Group
+	prober  *healthcheck.Prober
+	// simple pools choose by round robin and nothing else, ejects says that
+	// failures eject, tidy that the transport ends the contexts it derives.
+	simple, ejects, tidy bool
+	// began is what times of requests count from.
+	began time.Time
 
 	rotation atomic.Pointer[rotation]
 	cursor   atomic.Uint64
 	places   atomic.Pointer[places]
 	changed  bell
+	// lately is the rotation of the latest list of the dynamic source.
+	lately atomic.Pointer[listed]
+	// watching says that a timer looks for silent upstreams.
+	watching atomic.Bool
 	// waiting counts the requests that wait for first results.
 	waiting atomic.Int64
 	// episode is set from the first request that tried all upstreams until
@@ -100,9 +117,15 @@ type Pool struct {
 	ready    atomic.Bool
 	rebuilds atomic.Int32
 
-	mu     sync.Mutex // guards name and closed
+	mu     sync.Mutex // guards what follows, and changes of places
 	name   string
 	closed bool
+	// overfull says that the dynamic source has returned too many upstreams.
+	overfull bool
+
+	// ramp rebuilds the rotation at the next step of a slow start, refresh
+	// asks the dynamic source.
+	ramp, refresh alarm
 }
 
 // places are the upstreams as configured: an address given twice has two
@@ -113,6 +136,8 @@ type places struct {
 	all *rotation
 	// book finds the upstream that Caddy's code talks about.
 	book map[*reverseproxy.Upstream]*upstream
+	// byAddress are all upstreams, those of the dynamic source included.
+	byAddress map[string]*upstream
 }
 
 // upstream is one address of a pool.
@@ -122,8 +147,20 @@ type upstream struct {
 	account *account
 	// proxy is the upstream for Caddy's code.
 	proxy *reverseproxy.Upstream
-	// spare upstreams have no weight and so never a turn.
-	spare bool
+	tier  healthcheck.Tier
+
+	// waiters are the attempts that wait for it and may be cut loose; lost
+	// says that all those are to be that begin before it is back.
+	waiters waiters
+	lost    atomic.Bool
+	silence silence
+	// taken is the ejection whose trial a request has taken.
+	taken atomic.Uint64
+
+	// dynamic upstreams come from the source, which has returned them last
+	// at seen, counted from the pool's beginning.
+	dynamic bool
+	seen    atomic.Int64
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
@@ -136,15 +173,21 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	if err != nil {
 		return nil, nil, fmt.Errorf("health_checks.active.%w", err)
 	}
-	if cfg.Name == "" && len(cfg.Upstreams) > 0 {
+	switch {
+	case cfg.Name != "":
+	case len(cfg.Upstreams) > 0:
 		cfg.Name = cfg.Upstreams[0].Dial
+	case cfg.Source != nil:
+		cfg.Name = "dynamic"
 	}
-	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, dynamicPolicy: cfg.Dynamic}
-	p.simple = cfg.Policy == nil && cfg.Breaker == nil
-	p.varKey = fmt.Sprintf("load_balance.attempts.%p", p)
+	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, prober: prober, began: time.Now()}
+	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
+	p.ejects = cfg.Passive.FailDuration > 0
+	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
+	p.tidy = isTidy(cfg.Transport)
 	p.rotation.Store(new(rotation))
 
-	targets := p.targetConfigs(prober)
+	targets := p.targetConfigs()
 	generation, fresh := registry.Generation(config)
 	p.group = generation.Add(healthcheck.GroupConfig{
 		Name: cfg.Name, Server: cfg.Server, Settings: cfg.Check.Settings(),
@@ -159,9 +202,8 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	return p, generation, nil
 }
 
-// targetConfigs returns the targets of the addresses, unchecked where checks
-// are not wanted or not possible.
-func (p *Pool) targetConfigs(prober *healthcheck.Prober) []healthcheck.TargetConfig {
+// targetConfigs returns the targets of the configured addresses.
+func (p *Pool) targetConfigs() []healthcheck.TargetConfig {
 	var targets []healthcheck.TargetConfig
 	var unchecked []string
 	weights := p.weights()
@@ -171,13 +213,15 @@ func (p *Pool) targetConfigs(prober *healthcheck.Prober) []healthcheck.TargetCon
 			continue
 		}
 		delete(weights, u.Dial)
-		t := healthcheck.TargetConfig{
-			Address: u.Dial, Check: p.cfg.Check.Identity(), Transport: p.cfg.TransportID,
-			Probe: prober.Probe(u.Dial), Spare: weight == 0,
+		t := p.targetConfig(u.Dial, p.cfg.Uncheckable || !healthcheck.Checkable(u.Dial))
+		switch {
+		case weight == 0:
+			t.Tier = healthcheck.Spare
+		case u.Backup:
+			t.Tier = healthcheck.Backup
 		}
-		if t.Probe != nil && (p.cfg.Uncheckable || !healthcheck.Checkable(u.Dial)) {
+		if t.Probe == nil && p.prober.Checks() {
 			unchecked = append(unchecked, u.Dial)
-			t.Check, t.Probe = healthcheck.ProtocolNone, nil
 		}
 		targets = append(targets, t)
 	}
@@ -185,11 +229,27 @@ func (p *Pool) targetConfigs(prober *healthcheck.Prober) []healthcheck.TargetCon
 		p.cfg.Logger.Warn("upstreams that depend on the request cannot be checked: they are always taken as up",
 			zap.Strings("upstreams", unchecked))
 	}
+	if p.cfg.Source != nil && p.cfg.SourceDepends && p.prober.Checks() {
+		p.cfg.Logger.Warn("a dynamic source that depends on the request cannot be asked without one: its upstreams are not checked, but taken as up")
+	}
 	if p.cfg.Check.Idle() {
 		p.cfg.Logger.Warn("health checks send no request: what is configured about requests and responses has no effect",
 			zap.String("protocol", p.cfg.Check.Protocol))
 	}
 	return targets
+}
+
+// targetConfig returns the target of an address, without checks where they
+// are not wanted or not possible.
+func (p *Pool) targetConfig(address string, uncheckable bool) healthcheck.TargetConfig {
+	t := healthcheck.TargetConfig{
+		Address: address, Check: p.cfg.Check.Identity(), Transport: p.cfg.TransportID,
+		Probe: p.prober.Probe(address),
+	}
+	if t.Probe != nil && uncheckable {
+		t.Check, t.Probe = healthcheck.ProtocolNone, nil
+	}
+	return t
 }
 
 // weights returns the weight of every address, over all its places.
@@ -201,42 +261,61 @@ func (p *Pool) weights() map[string]int {
 	return weights
 }
 
+// clone returns a copy to be changed.
+func (pl *places) clone() *places {
+	next := *pl
+	next.book, next.byAddress = maps.Clone(pl.book), maps.Clone(pl.byAddress)
+	return &next
+}
+
 // settle lays out the upstreams under the pool's name.
 func (p *Pool) settle(name string) {
-	next := &places{book: make(map[*reverseproxy.Upstream]*upstream)}
+	next := new(places)
 	if old := p.places.Load(); old != nil { // attempts under way still refer to them
-		maps.Copy(next.book, old.book)
+		next.book = maps.Clone(old.book)
+	} else {
+		next.book = make(map[*reverseproxy.Upstream]*upstream)
 	}
-	byAddress := make(map[string]*upstream)
+	next.byAddress = make(map[string]*upstream)
 	targets := make(map[string]*healthcheck.Target)
 	for _, t := range p.group.Targets() {
 		targets[t.Address()] = t
 	}
-	weights := p.weights()
 	for i, cfg := range p.cfg.Upstreams {
-		u := byAddress[cfg.Dial]
+		u := next.byAddress[cfg.Dial]
 		if u == nil {
-			acc := openAccount(accountKey{name, cfg.Dial})
-			u = &upstream{address: cfg.Dial, target: targets[cfg.Dial], account: acc, spare: weights[cfg.Dial] == 0}
-			u.proxy = &reverseproxy.Upstream{Host: acc.host, Dial: cfg.Dial, MaxRequests: cfg.MaxRequests}
-			if u.proxy.MaxRequests == 0 {
-				u.proxy.MaxRequests = p.cfg.MaxRequests
-			}
-			byAddress[cfg.Dial] = u
-			next.book[u.proxy] = u
+			u = p.newUpstream(name, targets[cfg.Dial], cfg.MaxRequests)
+			next.add(u)
 		}
 		next.list = append(next.list, place{upstream: u, weight: p.weight(i)})
 	}
-	next.all = newRotation(next.list, func(*upstream) bool { return true })
-	next.all.whatever = true
+	next.all = wholeRotation(next.list)
 	p.places.Store(next)
+}
+
+// newUpstream returns the upstream of a target, with its account in the books
+// of the pool's name.
+func (p *Pool) newUpstream(name string, t *healthcheck.Target, maxRequests int) *upstream {
+	acc := openAccount(accountKey{name, t.Address()})
+	u := &upstream{address: t.Address(), target: t, account: acc, tier: t.Tier()}
+	u.proxy = &reverseproxy.Upstream{Host: acc.host, Dial: u.address, MaxRequests: maxRequests}
+	if maxRequests == 0 {
+		u.proxy.MaxRequests = p.cfg.Passive.UnhealthyRequestCount
+	}
+	return u
+}
+
+// add adds an upstream to places that nobody else sees yet.
+func (pl *places) add(u *upstream) {
+	pl.byAddress[u.address] = u
+	pl.book[u.proxy] = u
 }
 
 // weight returns the weight of the i-th place.
 func (p *Pool) weight(i int) int {
 	switch {
 	case p.cfg.Weights == nil:
-		return 1
+		return max(p.cfg.Upstreams[i].Weight, 1)
 	case i < len(p.cfg.Weights):
 		return p.cfg.Weights[i]
 	}
@@ -253,16 +332,21 @@ func (p *Pool) Name() string {
 // Named implements healthcheck.Owner.
 func (p *Pool) Named(name string) {
 	p.mu.Lock()
-	old := p.name
-	if p.closed || name == old {
+	if p.closed {
 		p.mu.Unlock()
 		return
 	}
-	p.name = name
-	p.settle(name)
+	if old := p.name; name != old {
+		p.name = name
+		p.settle(name)
+		p.closeAccounts(old)
+	}
 	p.mu.Unlock()
-	p.closeAccounts(old)
 	p.Changed()
+	if p.cfg.Source != nil {
+		p.inherit()
+		p.refresh.set(0, p.keepAsking)
+	}
 }
 
 // Changed implements healthcheck.Owner: it rebuilds the rotation. A change
@@ -280,13 +364,15 @@ func (p *Pool) Changed() {
 }
 
 func (p *Pool) rebuild() {
-	list := p.places.Load().list
-	rot := newRotation(list, (*upstream).inRotation)
-	for _, at := range list {
-		rot.pending = rot.pending || !at.spare && at.target.Status() == healthcheck.Unknown
-	}
-	if len(rot.pool) > 0 {
+	places := p.places.Load()
+	rot := newRotation(p.ramped(places.list))
+	if len(rot.ups) > 0 {
 		p.episode.Store(false)
+	}
+	for _, u := range places.byAddress {
+		if u.lost.Load() && u.target.InRotation() {
+			u.lost.Store(false)
+		}
 	}
 	p.rotation.Store(rot)
 	p.changed.ring()
@@ -295,7 +381,7 @@ func (p *Pool) rebuild() {
 // RetryAfter returns how long until the earliest scheduled check of the pool,
 // in whole seconds, at least 1. It is 0 for a pool without upstreams.
 func (p *Pool) RetryAfter() int {
-	if len(p.places.Load().list) == 0 {
+	if len(p.places.Load().byAddress) == 0 {
 		return 0
 	}
 	next, ok := p.group.NextCheck()
@@ -308,12 +394,13 @@ func (p *Pool) RetryAfter() int {
 // Close ends the checks of the pool. Requests under way may go on.
 func (p *Pool) Close() {
 	p.mu.Lock()
-	closed := p.closed
-	p.closed = true
-	p.mu.Unlock()
-	if closed {
+	defer p.mu.Unlock()
+	if p.closed {
 		return
 	}
+	p.closed = true
+	p.ramp.close()
+	p.refresh.close()
 	p.group.Close()
 	p.closeAccounts(p.name)
 }

@@ -77,7 +77,7 @@ func newLab(t *testing.T, change func(*PoolConfig)) *lab {
 	cfg := PoolConfig{
 		Check:     healthcheck.Config{Protocol: healthcheck.ProtocolHTTP, Jitter: &zero},
 		Transport: l, Context: ctx, Logger: zap.NewNop(), SingleRound: true,
-		Dynamic: new(reverseproxy.RoundRobinSelection),
+		Retry: &reverseproxy.LoadBalancing{Retries: 5},
 	}
 	for _, address := range all {
 		cfg.Upstreams = append(cfg.Upstreams, Config{Dial: address})
@@ -96,14 +96,17 @@ func newLab(t *testing.T, change func(*PoolConfig)) *lab {
 
 // attempt is one request in the proxy's loop.
 type attempt struct {
-	pool *Pool
-	req  *http.Request
+	pool   *Pool
+	req    *http.Request
+	record *Request
 }
 
 func (l *lab) request(t *testing.T) *attempt {
 	ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, make(map[string]any))
-	l.pool.Begin(ctx)
-	return &attempt{l.pool, (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(ctx)}
+	record := l.pool.Begin(ctx)
+	t.Cleanup(record.End)
+	req := (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(record)
+	return &attempt{l.pool, req, record}
 }
 
 // try makes one attempt and returns the upstream's address, "" for none.
@@ -319,7 +322,7 @@ func TestNothingInRotationGivesUpOnceARequest(t *testing.T) {
 		if took := time.Since(begin); took != askWait {
 			t.Errorf("gave up after %s, want %s", took, askWait)
 		}
-		if !l.pool.Unserved(r.req.Context()) {
+		if !r.record.Unserved() {
 			t.Error("not marked as unserved")
 		}
 		if s := l.pool.RetryAfter(); s != 7 { // the next check is due at 10 s
@@ -372,7 +375,7 @@ func TestNoWeightNoRotation(t *testing.T) {
 			t.Errorf("the only one with weight is %s", status)
 		}
 		r := l.request(t)
-		if address, _ := r.try(); address != "" || !l.pool.Unserved(r.req.Context()) {
+		if address, _ := r.try(); address != "" || !r.record.Unserved() {
 			t.Errorf("served by %q", address)
 		}
 		l.pool.Each(func(u Upstream) bool {

@@ -15,12 +15,19 @@ const (
 	maxWeight = 1 << 31
 )
 
-// rotation is an immutable picture of the upstreams in rotation.
+// rotation is an immutable picture of the upstreams in rotation: of the
+// primaries, or of the backups if no primary is in rotation.
 type rotation struct {
 	// turns is the order in which round robin goes through them.
-	turns []*reverseproxy.Upstream
-	// pool is the same upstreams for other policies, in config order.
+	turns []*upstream
+	// ups are the same in config order, and pool too, for other policies.
+	ups  []*upstream
 	pool reverseproxy.UpstreamPool
+	// backup is the rotation of the backups behind primaries, for requests
+	// that have tried all of these. Nil if there is none.
+	backup *rotation
+	// trials are ejected upstreams that wait for a trial request.
+	trials []*upstream
 	// pending says that some upstream has not had its first result yet.
 	pending bool
 	// whatever says that it has all upstreams, which round robin goes
@@ -35,54 +42,83 @@ type place struct {
 	weight int
 }
 
-// newRotation returns the rotation of the places for which in is true. Those
-// without weight are never in it.
-func newRotation(places []place, in func(*upstream) bool) *rotation {
-	rot := new(rotation)
-	var chosen []place
+// newRotation returns the rotation of those places. Upstreams without weight
+// are never in it.
+func newRotation(places []place) *rotation {
+	tiers := [2][]place{}
+	trials := [2][]*upstream{}
+	pending := false
 	for _, at := range places {
-		if at.weight > 0 && in(at.upstream) {
-			rot.pool = append(rot.pool, at.proxy)
-			chosen = append(chosen, at)
+		tier := min(at.tier, healthcheck.Backup)
+		switch {
+		case at.weight == 0:
+		case at.target.InRotation():
+			tiers[tier] = append(tiers[tier], at)
+		case at.target.Trial() != 0:
+			trials[tier] = append(trials[tier], at.upstream)
+		case at.target.Status() == healthcheck.Unknown:
+			pending = true
 		}
 	}
-	rot.turns = smooth(chosen)
+	rot := arrange(tiers[healthcheck.Primary])
+	backup := arrange(tiers[healthcheck.Backup])
+	rot.trials = trials[healthcheck.Primary]
+	switch {
+	case len(rot.ups) == 0:
+		backup.trials = append(rot.trials, trials[healthcheck.Backup]...)
+		rot = backup
+	case len(backup.ups) > 0:
+		rot.backup = backup
+	}
+	rot.pending = pending
 	return rot
 }
 
-// exhausted reports whether all upstreams of the rotation are among those.
-func (rot *rotation) exhausted(tried []*reverseproxy.Upstream) bool {
-	return !slices.ContainsFunc(rot.pool, func(up *reverseproxy.Upstream) bool {
-		return !slices.Contains(tried, up)
-	})
+// wholeRotation returns the rotation of all places with a weight, whatever
+// their status.
+func wholeRotation(places []place) *rotation {
+	rot := arrange(slices.DeleteFunc(slices.Clone(places), func(at place) bool { return at.weight == 0 }))
+	rot.whatever = true
+	return rot
 }
 
-// untried returns the pool without the given upstreams.
-func (rot *rotation) untried(tried []*reverseproxy.Upstream) reverseproxy.UpstreamPool {
-	if len(tried) == 0 {
-		return rot.pool
+// arrange returns the rotation of exactly those places.
+func arrange(places []place) *rotation {
+	rot := new(rotation)
+	for _, at := range places {
+		rot.ups = append(rot.ups, at.upstream)
+		rot.pool = append(rot.pool, at.proxy)
 	}
-	return slices.DeleteFunc(slices.Clone(rot.pool), func(up *reverseproxy.Upstream) bool {
-		return slices.Contains(tried, up)
-	})
+	rot.turns = smooth(places)
+	return rot
 }
 
-// inRotation reports whether u is eligible for new requests.
-func (u *upstream) inRotation() bool { return !u.spare && u.target.Status() == healthcheck.Up }
+// eligible returns all upstreams that are in rotation, backups included.
+func (rot *rotation) eligible() []*upstream {
+	if rot.backup == nil {
+		return rot.ups
+	}
+	return slices.Concat(rot.ups, rot.backup.ups)
+}
+
+// exhausted reports whether the request has tried all of the rotation.
+func (rot *rotation) exhausted(r *Request) bool {
+	return !slices.ContainsFunc(rot.ups, func(u *upstream) bool { return !r.hasTried(u) })
+}
 
 // smooth spreads the turns of every place evenly over one period, each as
 // often as its weight says: at every step all gain their weight, the highest
 // takes the turn and pays the sum. With equal weights it is the given order.
-func smooth(places []place) []*reverseproxy.Upstream {
+func smooth(places []place) []*upstream {
 	weights := reduced(places)
 	sum := 0
 	for _, w := range weights {
 		sum += w
 	}
-	turns := make([]*reverseproxy.Upstream, 0, sum)
+	turns := make([]*upstream, 0, sum)
 	if sum == len(places) { // all equal
 		for _, at := range places {
-			turns = append(turns, at.proxy)
+			turns = append(turns, at.upstream)
 		}
 		return turns
 	}
@@ -96,7 +132,7 @@ func smooth(places []place) []*reverseproxy.Upstream {
 			}
 		}
 		credit[best] -= sum
-		turns = append(turns, places[best].proxy)
+		turns = append(turns, places[best].upstream)
 	}
 	return turns
 }

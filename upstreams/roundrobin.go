@@ -13,81 +13,124 @@ import (
 // The first attempt of a request is recognized by its URL having neither
 // scheme nor host: Caddy's proxy empties both before the first attempt, and
 // directs the URL to the selected upstream after that.
-func (p *Pool) Select(dynamic reverseproxy.UpstreamPool, r *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
-	if p.simple && r.URL.Host == "" && r.URL.Scheme == "" && len(dynamic) == 0 {
-		if up := p.next(p.rotation.Load(), nil); up != nil {
-			return up
+func (p *Pool) Select(_ reverseproxy.UpstreamPool, req *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
+	if p.simple && req.URL.Host == "" && req.URL.Scheme == "" {
+		if rot := p.rotation.Load(); len(rot.trials) == 0 {
+			if u := p.next(rot, nil); u != nil {
+				return u.proxy
+			}
 		}
 	}
-	a := p.attempts(r.Context())
-	if len(dynamic) > 0 {
-		return p.selectDynamic(dynamic, a, r, w)
+	r := p.request(req.Context())
+	if u := p.choose(r, req, w); u != nil {
+		return u.proxy
 	}
+	r.idle++
+	return nil
+}
+
+// choose returns the upstream of the next attempt of a request, or nil.
+func (p *Pool) choose(r *Request, req *http.Request, w http.ResponseWriter) *upstream {
 	if p.breaker != nil && !p.breaker.OK() {
 		return nil
 	}
-	rot := p.rotation.Load()
-	if len(rot.pool) == 0 {
-		if rot = p.await(r.Context(), a); rot == nil {
+	if p.cfg.Source != nil {
+		p.ask(r, req)
+	}
+	rot := p.current(r)
+	if len(rot.ups) == 0 && len(rot.trials) == 0 {
+		if rot = p.await(r); rot == nil {
 			return nil
 		}
 	}
-	return p.pick(rot, a, r, w)
+	return p.pick(rot, r, req, w)
 }
 
-// pick returns an upstream of the rotation that this request has not tried.
-// If it has tried them all, there is none in the pool's single round of
-// retries; else a new round begins, with another than the last one tried.
-func (p *Pool) pick(rot *rotation, a *attempts, r *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
-	tried := a.tried
-	if len(tried) > 0 && rot.exhausted(tried) {
-		if p.cfg.SingleRound {
-			return nil
-		}
-		a.tried, tried = nil, tried[len(tried)-1:]
-		if rot.exhausted(tried) {
-			tried = nil
+// current returns the rotation for a request.
+func (p *Pool) current(r *Request) *rotation {
+	if r.list != nil {
+		return p.among(r.list)
+	}
+	return p.rotation.Load()
+}
+
+// pick returns an upstream of the rotation that this request has not tried,
+// or one of the backups if it has tried all primaries. If it has tried them
+// all, there is none in the pool's single round of retries; else a new round
+// begins, with another than the last one tried.
+func (p *Pool) pick(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
+	if len(r.tried) == 0 {
+		return p.from(rot, r, req, w)
+	}
+	switch {
+	case !rot.exhausted(r):
+	case rot.backup != nil && !rot.backup.exhausted(r):
+		rot = rot.backup
+	case p.cfg.SingleRound:
+		return nil
+	default:
+		last := r.tried[len(r.tried)-1]
+		r.tried = append(r.tried[:0], last)
+		if rot.exhausted(r) {
+			r.tried = r.tried[:0]
 		}
 	}
+	return p.from(rot, r, req, w)
+}
+
+// from returns an upstream of exactly that rotation.
+func (p *Pool) from(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
 	if p.cfg.Policy == nil || rot.whatever {
-		return p.next(rot, tried)
+		for _, u := range rot.trials {
+			if !u.proxy.Full() && !r.hasTried(u) && r.take(u) {
+				return u
+			}
+		}
+		return p.next(rot, r)
 	}
-	return p.cfg.Policy.Select(rot.untried(tried), r, w)
+	return p.byPolicy(rot, r, req, w)
 }
 
 // next returns the upstream whose turn it is, or nil if all are full or
-// tried. Like Caddy's round_robin it begins with the second one.
-func (p *Pool) next(rot *rotation, tried []*reverseproxy.Upstream) *reverseproxy.Upstream {
+// tried. Like Caddy's round_robin it begins with the second one. r is nil if
+// the request has tried none.
+func (p *Pool) next(rot *rotation, r *Request) *upstream {
 	n := uint64(len(rot.turns))
 	for range n {
-		up := rot.turns[p.cursor.Add(1)%n]
-		if !up.Full() && !slices.Contains(tried, up) {
-			return up
+		u := rot.turns[p.cursor.Add(1)%n]
+		if !u.proxy.Full() && (r == nil || !r.hasTried(u)) {
+			return u
 		}
 	}
-	for _, up := range rot.turns { // others may have taken our turns meanwhile
-		if !up.Full() && !slices.Contains(tried, up) {
-			return up
+	for _, u := range rot.turns { // others may have taken our turns meanwhile
+		if !u.proxy.Full() && (r == nil || !r.hasTried(u)) {
+			return u
 		}
 	}
 	return nil
 }
 
-// selectDynamic chooses among upstreams that a dynamic source returned for
-// this request. They are not checked.
-func (p *Pool) selectDynamic(pool reverseproxy.UpstreamPool, a *attempts, r *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
-	if len(a.triedDynamic) > 0 {
-		untried := slices.DeleteFunc(slices.Clone(pool), func(up *reverseproxy.Upstream) bool {
-			return slices.Contains(a.triedDynamic, up.Dial)
-		})
-		switch {
-		case len(untried) > 0:
-			pool = untried
-		case p.cfg.SingleRound:
-			return nil
-		default:
-			a.triedDynamic = nil
+// byPolicy lets the policy choose. An upstream that waits for a trial request
+// stands among the others, so that a policy that ties requests to upstreams
+// sends none elsewhere.
+func (p *Pool) byPolicy(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
+	ups, pool := rot.ups, rot.pool
+	if len(r.tried) > 0 || len(rot.trials) > 0 {
+		ups = slices.DeleteFunc(slices.Concat(ups, rot.trials), r.hasTried)
+		pool = make(reverseproxy.UpstreamPool, len(ups))
+		for i, u := range ups {
+			pool[i] = u.proxy
 		}
 	}
-	return p.dynamicPolicy.Select(pool, r, w)
+	for {
+		i := slices.Index(pool, p.cfg.Policy.Select(pool, req, w))
+		if i < 0 {
+			return nil
+		}
+		u := ups[i]
+		if !slices.Contains(rot.trials, u) || r.take(u) {
+			return u
+		}
+		ups, pool = slices.Delete(ups, i, i+1), slices.Delete(pool, i, i+1) // its trial goes on
+	}
 }

@@ -77,8 +77,13 @@ func ourPool(b *testing.B, n int, up func(i int) bool) *Pool {
 		b.Fatal(err)
 	}
 	b.Cleanup(p.Close)
-	i := -1
-	p.rotation.Store(newRotation(p.places.Load().list, func(*upstream) bool { i++; return up(i) }))
+	var in []place
+	for i, at := range p.places.Load().list {
+		if up(i) {
+			in = append(in, at)
+		}
+	}
+	p.rotation.Store(arrange(in))
 	return p
 }
 

@@ -1,0 +1,91 @@
+package upstreams
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// judged returns what is wrong with a response, "" if nothing is.
+func (p *Pool) judged(resp *http.Response, took time.Duration) string {
+	for _, bad := range p.cfg.Passive.UnhealthyStatus {
+		if caddyhttp.StatusCodeMatches(resp.StatusCode, bad) {
+			return fmt.Sprintf("status %d", resp.StatusCode)
+		}
+	}
+	if most := time.Duration(p.cfg.Passive.UnhealthyLatency); most > 0 && took >= most {
+		return "latency"
+	}
+	return ""
+}
+
+// failed counts a failed attempt that began when u had had so many ejections,
+// and ejects u if it was one too many. What began before the last ejection is
+// no news.
+func (p *Pool) failed(u *upstream, ejections uint64, reason string, now time.Time) {
+	if !p.ejects || u.target.Ejections() != ejections {
+		return
+	}
+	window := time.Duration(p.cfg.Passive.FailDuration)
+	if u.account.failures.add(now, window) >= p.cfg.Passive.MaxFails && u.target.Eject(reason, window) {
+		u.account.failures.forget()
+	}
+}
+
+// tried decides on the upstream of which the request is the trial.
+func (r *Request) decide(u *upstream, ok bool, reason string) {
+	if r.onTrial != u {
+		return
+	}
+	r.onTrial = nil
+	u.target.Tried(r.trial, ok, reason, time.Duration(r.pool.cfg.Passive.FailDuration))
+}
+
+// take makes the request the trial of u, if u waits for one.
+func (r *Request) take(u *upstream) bool {
+	serial := u.target.Trial()
+	before := u.taken.Load()
+	if serial == 0 || before == serial || !u.taken.CompareAndSwap(before, serial) {
+		return false
+	}
+	r.freeTrial()
+	r.onTrial, r.trial = u, serial
+	return true
+}
+
+// freeTrial leaves the trial to another request.
+func (r *Request) freeTrial() {
+	if r.onTrial != nil {
+		r.onTrial.taken.CompareAndSwap(r.trial, 0)
+		r.onTrial = nil
+	}
+}
+
+// answer is a response body that notes when the upstream breaks off.
+type answer struct {
+	io.ReadCloser
+	request   *Request
+	upstream  *upstream
+	ejections uint64
+}
+
+func (b *answer) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && b.upstream != nil && b.request.Context.Err() == nil {
+		now := time.Now()
+		b.upstream.target.Failed(now)
+		b.request.pool.failed(b.upstream, b.ejections, "response broken off", now)
+		b.upstream = nil // once is enough
+	}
+	return n, err
+}
+
+// isIdleClose reports whether err comes from a connection that the upstream
+// closed between two requests: no fault of it.
+func isIdleClose(err error) bool {
+	return strings.Contains(err.Error(), "server closed idle connection")
+}

@@ -1,0 +1,81 @@
+package upstreams
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+)
+
+// errRescued is what attempts end with that are cut loose. It wraps nothing:
+// Caddy's proxy would not retry a cancelled request.
+var errRescued = rescueError{}
+
+type rescueError struct{}
+
+func (rescueError) Error() string { return "the upstream left rotation before it answered" }
+
+// Timeout makes it 504 if there is no retry after all.
+func (rescueError) Timeout() bool { return true }
+
+// Left implements healthcheck.Owner: attempts that wait for an upstream that
+// left rotation, because it does not answer or because of failed requests,
+// are cut loose and go to another one.
+func (p *Pool) Left(t *healthcheck.Target) {
+	u := p.places.Load().byAddress[t.Address()]
+	if u == nil || u.target != t {
+		return
+	}
+	u.lost.Store(true)
+	if t.InRotation() { // again already
+		u.lost.Store(false)
+		return
+	}
+	u.waiters.each(func(r *Request) { r.rescue(u) })
+}
+
+// another reports whether a request that waits for an upstream out of
+// rotation surely finds another one that it has not tried.
+func (p *Pool) another(r *Request) bool {
+	others := 0
+	for _, u := range p.current(r).eligible() {
+		if u != r.at && u.target.InRotation() {
+			others++
+		}
+	}
+	return others > len(r.tried)-1
+}
+
+// rescuable reports whether the attempt that is about to begin may be cut
+// loose, once in a request: whether Caddy retries it then.
+func (p *Pool) rescuable(r *Request, req *http.Request) bool {
+	lb := p.cfg.Retry
+	if r.rescued || lb == nil || !p.replayable(req) {
+		return false
+	}
+	retries := r.attempts - 1 + r.idle
+	switch {
+	case lb.Retries > 0 && retries >= lb.Retries, lb.Retries == 0 && lb.TryDuration == 0:
+		return false
+	case lb.TryDuration > 0 && time.Since(r.began) >= time.Duration(lb.TryDuration):
+		return false
+	case lb.RetryMatch == nil:
+		return req.Method == http.MethodGet
+	}
+	if repl, ok := req.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		const placeholder = "http.reverse_proxy.is_transport_error"
+		repl.Set(placeholder, true)
+		defer repl.Delete(placeholder)
+	}
+	match, err := lb.RetryMatch.AnyMatchWithError(req)
+	return match && err == nil
+}
+
+// replayable reports whether a request can be sent again: whether it has no
+// body, or one that is buffered.
+func (p *Pool) replayable(req *http.Request) bool {
+	size, buffer := req.ContentLength, p.cfg.RequestBuffers
+	return req.Body == nil || req.Body == http.NoBody || buffer < 0 || 0 <= size && size <= buffer
+}
