@@ -122,6 +122,9 @@ func (gen *Generation) Start() {
 		r.generations = append(r.generations, gen)
 		gen.drive(gen.groups, kept, now)
 	})
+	for _, g := range named {
+		g.cfg.Owner.Started()
+	}
 }
 
 // ejections returns the ejections of all targets, by pool and address, which

@@ -21,6 +21,8 @@ const nextCheckAge = time.Second
 type Owner interface {
 	// Named tells the final name of the pool, before any check.
 	Named(name string)
+	// Started tells that the pool's config is the current one from now on.
+	Started()
 	// Changed says that a status has changed or that an extra check has
 	// ended. It is called without locks held, from any goroutine.
 	Changed()

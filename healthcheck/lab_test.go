@@ -257,6 +257,8 @@ func (p *pool) Named(name string) {
 	p.named = append(p.named, name)
 }
 
+func (*pool) Started() {}
+
 func (p *pool) Changed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,3 +144,4 @@ type nobody struct{}
 func (nobody) Named(string) {}
 func (nobody) Changed()     {}
 func (nobody) Left(*Target) {}
+func (nobody) Started()     {}

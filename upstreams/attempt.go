@@ -40,7 +40,7 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil && req.Body != http.NoBody {
 		body = &clientBody{ReadCloser: req.Body}
 	}
-	if o.pool.rescuable(r, req) {
+	if r.onTrial != u && o.pool.rescuable(r, req) {
 		r.expose(u)
 	}
 	if body != nil {

@@ -345,7 +345,13 @@ func (p *Pool) Named(name string) {
 	p.Changed()
 	if p.cfg.Source != nil {
 		p.inherit()
-		p.refresh.set(0, p.keepAsking)
+	}
+}
+
+// Started implements healthcheck.Owner.
+func (p *Pool) Started() {
+	if p.cfg.Source != nil {
+		go p.keepAsking()
 	}
 }
 

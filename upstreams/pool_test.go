@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -22,10 +23,15 @@ import (
 // backends is a transport that plays the backends of a test, by address.
 type backends struct {
 	mu sync.Mutex
-	// sick ones fail, after slow.
-	sick  map[string]bool
-	slow  time.Duration
-	asked map[string]int
+	// sick ones fail, after slow; hung ones answer nothing.
+	sick, hung map[string]bool
+	slow       time.Duration
+	asked      map[string]int
+	// status is what those answer that are neither, 200 if it is zero, checks
+	// excepted.
+	status map[string]int
+	// body is the response body of all.
+	body io.ReadCloser
 }
 
 func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -33,16 +39,31 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	b.mu.Lock()
 	b.asked[info.Address]++
 	sick, slow := b.sick[info.Address], b.slow
+	if b.hung[info.Address] {
+		slow = time.Hour
+	}
+	status := b.status[info.Address]
+	if status == 0 || req.Header.Get("User-Agent") != "" { // as checks have
+		status = http.StatusOK
+	}
+	body := b.body
 	b.mu.Unlock()
 	select {
 	case <-time.After(slow):
 	case <-req.Context().Done():
-		return nil, req.Context().Err()
+		return nil, context.Cause(req.Context())
 	}
 	if sick {
 		return nil, reverseproxy.NewDialError(errors.New("refused"))
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+	return &http.Response{StatusCode: status, Body: body, Request: req}, nil
+}
+
+// change changes what the backends do.
+func (b *backends) change(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
 }
 
 func (b *backends) set(sick bool, addresses ...string) {
@@ -71,7 +92,10 @@ var all = []string{"a:1", "b:1", "c:1", "d:1"}
 
 func newLab(t *testing.T, change func(*PoolConfig)) *lab {
 	t.Helper()
-	l := &lab{backends: &backends{sick: make(map[string]bool), asked: make(map[string]int)}}
+	l := &lab{backends: &backends{
+		sick: make(map[string]bool), hung: make(map[string]bool), asked: make(map[string]int),
+		status: make(map[string]int), body: http.NoBody,
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	zero := 0
 	cfg := PoolConfig{
@@ -103,6 +127,7 @@ type attempt struct {
 
 func (l *lab) request(t *testing.T) *attempt {
 	ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, make(map[string]any))
+	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 	record := l.pool.Begin(ctx)
 	t.Cleanup(record.End)
 	req := (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(record)
@@ -111,15 +136,34 @@ func (l *lab) request(t *testing.T) *attempt {
 
 // try makes one attempt and returns the upstream's address, "" for none.
 func (a *attempt) try() (string, error) {
+	address, _, err := a.answer()
+	return address, err
+}
+
+// answer is try with the response.
+func (a *attempt) answer() (string, *http.Response, error) {
 	up := a.pool.Select(nil, a.req, nil)
 	if up == nil {
-		return "", nil
+		return "", nil, nil
 	}
 	a.req.URL.Host = up.Dial // as Caddy's proxy directs it
 	info := reverseproxy.DialInfo{Upstream: up, Address: up.Dial}
 	req := a.req.WithContext(context.WithValue(a.req.Context(), caddy.CtxKey("reverse_proxy.dial_info"), info))
-	_, err := a.pool.Observe(a.pool.cfg.Transport).RoundTrip(req)
-	return up.Dial, err
+	resp, err := a.pool.Observe(a.pool.cfg.Transport).RoundTrip(req)
+	return up.Dial, resp, err
+}
+
+// in returns the addresses in rotation.
+func (l *lab) in() string {
+	synctest.Wait()
+	list := ""
+	l.pool.Each(func(u Upstream) bool {
+		if u.InRotation {
+			list += u.Address[:1]
+		}
+		return true
+	})
+	return list
 }
 
 // picks returns how often each upstream is picked by n requests.
