@@ -272,7 +272,7 @@ func TestBenefitOfTheDoubt(t *testing.T) {
 				p := &pool{set: defaults(), backends: []*backend{a, b}}
 				c := l.start(p)
 				l.at(4.5)
-				a.takes = 4 * time.Second // the check from 5 to 9 s
+				a.slowDown(4 * time.Second) // the check from 5 to 9 s
 				for s := 5.5; s < 9; s += 0.5 {
 					l.at(s)
 					if s == tc.answered {
@@ -283,7 +283,7 @@ func TestBenefitOfTheDoubt(t *testing.T) {
 					}
 				}
 				l.at(9)
-				a.takes = 0
+				a.slowDown(0)
 				want := "up 0 14s"
 				if tc.counted {
 					want = "down 1 19s"

@@ -168,6 +168,13 @@ func (b *backend) says(script string) {
 	b.script = script
 }
 
+// slowDown makes checks take that long from now on.
+func (b *backend) slowDown(takes time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.takes = takes
+}
+
 // checks returns when the checks started.
 func (b *backend) checks() []time.Duration {
 	b.mu.Lock()
@@ -196,12 +203,13 @@ func (b *backend) probe(ctx context.Context) Report {
 	b.running = slices.DeleteFunc(b.running, func(ctx context.Context) bool { return ctx.Err() != nil })
 	b.running = append(b.running, ctx)
 	b.most = max(b.most, len(b.running))
+	takes := b.takes
 	b.mu.Unlock()
 
 	isCut := false
-	if b.takes > 0 {
+	if takes > 0 {
 		select {
-		case <-time.After(b.takes):
+		case <-time.After(takes):
 		case <-ctx.Done():
 			isCut = true
 			time.Sleep(b.lag)
