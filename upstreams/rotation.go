@@ -8,13 +8,6 @@ import (
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
 
-// maxTurns is the most turns that a rotation has, maxWeight what weights
-// beyond count as.
-const (
-	maxTurns  = 1 << 16
-	maxWeight = 1 << 31
-)
-
 // rotation is an immutable picture of the upstreams in rotation.
 type rotation struct {
 	// turns is the order in which round robin goes through them.
@@ -39,14 +32,18 @@ type place struct {
 // without weight are never in it.
 func newRotation(places []place, in func(*upstream) bool) *rotation {
 	rot := new(rotation)
-	var chosen []place
+	var weights []int
 	for _, at := range places {
 		if at.weight > 0 && in(at.upstream) {
 			rot.pool = append(rot.pool, at.proxy)
-			chosen = append(chosen, at)
+			weights = append(weights, at.weight)
 		}
 	}
-	rot.turns = smooth(chosen)
+	turns := smooth(weights)
+	rot.turns = make([]*reverseproxy.Upstream, len(turns))
+	for i, at := range turns {
+		rot.turns[i] = rot.pool[at]
+	}
 	return rot
 }
 
@@ -69,61 +66,3 @@ func (rot *rotation) untried(tried []*reverseproxy.Upstream) reverseproxy.Upstre
 
 // inRotation reports whether u is eligible for new requests.
 func (u *upstream) inRotation() bool { return !u.spare && u.target.Status() == healthcheck.Up }
-
-// smooth spreads the turns of every place evenly over one period, each as
-// often as its weight says: at every step all gain their weight, the highest
-// takes the turn and pays the sum. With equal weights it is the given order.
-func smooth(places []place) []*reverseproxy.Upstream {
-	weights := reduced(places)
-	sum := 0
-	for _, w := range weights {
-		sum += w
-	}
-	turns := make([]*reverseproxy.Upstream, 0, sum)
-	if sum == len(places) { // all equal
-		for _, at := range places {
-			turns = append(turns, at.proxy)
-		}
-		return turns
-	}
-	credit := make([]int, len(places))
-	for range sum {
-		best := 0
-		for i, w := range weights {
-			credit[i] += w
-			if credit[i] > credit[best] {
-				best = i
-			}
-		}
-		credit[best] -= sum
-		turns = append(turns, places[best].proxy)
-	}
-	return turns
-}
-
-// reduced returns the places' weights without their common divisor, scaled
-// down where the sum would be above maxTurns, but to no less than 1.
-func reduced(places []place) []int {
-	divisor, sum := 0, 0
-	for _, at := range places {
-		divisor = gcd(divisor, at.weight)
-	}
-	weights := make([]int, len(places))
-	for i, at := range places {
-		weights[i] = min(at.weight/divisor, maxWeight)
-		sum += weights[i]
-	}
-	if room := maxTurns - len(places); sum > maxTurns {
-		for i, w := range weights {
-			weights[i] = 1 + int(float64(w)/float64(sum)*float64(max(room, 0)))
-		}
-	}
-	return weights
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
