@@ -28,7 +28,7 @@ const (
 //
 //   - Active health checks are on, and an upstream gets no requests before it
 //     has passed one.
-//   - The selection policy is round robin.
+//   - The selection policy is smooth_round_robin.
 //   - A failed request is tried on up to 5 other upstreams, if neither
 //     retries nor try_duration is set, and ends with its last error once it
 //     has tried every upstream in rotation.
@@ -212,9 +212,11 @@ func (h *Handler) setPolicy(cfg *upstreams.PoolConfig) {
 	case *reverseproxy.RoundRobinSelection:
 	case *reverseproxy.WeightedRoundRobinSelection:
 		cfg.Weights = policy.Weights
+	case *upstreams.SmoothRoundRobin:
+		cfg.Weights = policy.Weights
 	default:
 		if h.LoadBalancing == nil || h.LoadBalancing.SelectionPolicyRaw == nil {
-			cfg.Dynamic = new(reverseproxy.RoundRobinSelection)
+			cfg.Dynamic = new(upstreams.SmoothRoundRobin)
 			return
 		}
 		cfg.Policy = policy

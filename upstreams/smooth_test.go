@@ -30,7 +30,7 @@ func TestSmooth(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
 			for _, i := range smooth(tc.weights) {
-				got += string('a' + rune(i))
+				got += string('a' + i)
 			}
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
