@@ -41,8 +41,8 @@ type PoolConfig struct {
 	// MaxRequests is the default of the upstreams without their own, 0 for
 	// no limit.
 	MaxRequests int
-	// Weights are the weights by place, for weighted round robin. If nil, all
-	// places have the same.
+	// Weights are the weights by place that the policy has. If there are
+	// none, the upstreams have their own.
 	Weights []int
 
 	// Check configures the checks, which travel over Transport. TransportID
@@ -235,8 +235,8 @@ func (p *Pool) settle(name string) {
 // weight returns the weight of the i-th place.
 func (p *Pool) weight(i int) int {
 	switch {
-	case p.cfg.Weights == nil:
-		return 1
+	case len(p.cfg.Weights) == 0:
+		return max(1, p.cfg.Upstreams[i].Weight)
 	case i < len(p.cfg.Weights):
 		return p.cfg.Weights[i]
 	}
