@@ -2,6 +2,7 @@ package loadbalance
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -28,7 +29,7 @@ const (
 //
 //   - Active health checks are on, and an upstream gets no requests before it
 //     has passed one.
-//   - The selection policy is round robin.
+//   - The selection policy is smooth_round_robin.
 //   - A failed request is tried on up to 5 other upstreams, if neither
 //     retries nor try_duration is set, and ends with its last error once it
 //     has tried every upstream in rotation.
@@ -51,6 +52,11 @@ type Handler struct {
 
 	// How it is found out which upstreams are fit to serve.
 	HealthChecks *HealthChecks `json:"health_checks,omitempty"`
+
+	// Over how long the share of an upstream that came back grows from 10 % to
+	// full, in ten steps. For the policies round_robin and smooth_round_robin
+	// only. Default: 0, full at once.
+	SlowStart caddy.Duration `json:"slow_start,omitempty"`
 
 	// How long a request waits for the first results of upstreams that have
 	// not been checked yet, when nothing is in rotation. 0 means not at all.
@@ -152,6 +158,7 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 		Uncheckable: !healthcheck.CheckableTransport(h.TransportRaw),
 		StartWait:   defaultStartWait,
 		WhenAllDown: h.WhenAllDown,
+		SlowStart:   time.Duration(h.SlowStart),
 
 		SourceDepends:  !healthcheck.CheckableTransport(h.DynamicUpstreamsRaw),
 		RequestBuffers: h.RequestBuffers,
@@ -213,6 +220,8 @@ func (h *Handler) setPolicy(cfg *upstreams.PoolConfig) {
 	case *reverseproxy.RoundRobinSelection:
 	case *reverseproxy.WeightedRoundRobinSelection:
 		cfg.Weights = policy.Weights
+	case *upstreams.SmoothRoundRobin:
+		cfg.Weights = policy.Weights
 	default:
 		if h.LoadBalancing == nil || h.LoadBalancing.SelectionPolicyRaw == nil {
 			return
@@ -232,10 +241,18 @@ func defaultProtocol(transport http.RoundTripper) string {
 
 // Validate reports the first bad value, by its place in the JSON config.
 func (h *Handler) Validate() error {
+	var policy json.RawMessage
+	if h.LoadBalancing != nil {
+		policy = h.LoadBalancing.SelectionPolicyRaw
+	}
+	weightless := upstreams.CheckWeight(policy)
 	first := make(map[string]upstreams.Config)
 	for i, u := range h.Upstreams {
 		if err := u.Validate(); err != nil {
 			return fmt.Errorf("upstreams[%d].%w", i, err)
+		}
+		if weightless != nil && u.Weight != 0 {
+			return fmt.Errorf("upstreams[%d].weight: %w", i, weightless)
 		}
 		if other, twice := first[u.Dial]; twice && other != u {
 			return fmt.Errorf("upstreams[%d].dial: %s is given twice with different options", i, u.Dial)
@@ -249,6 +266,12 @@ func (h *Handler) Validate() error {
 	}
 	if h.LoadBalancing != nil && h.LoadBalancing.Retries != nil && *h.LoadBalancing.Retries < 0 {
 		return fmt.Errorf("load_balancing.retries: must not be negative: %d", *h.LoadBalancing.Retries)
+	}
+	if h.SlowStart < 0 {
+		return fmt.Errorf("slow_start: must not be negative: %s", time.Duration(h.SlowStart))
+	}
+	if err := upstreams.CheckSlowStart(policy); err != nil && h.SlowStart != 0 {
+		return fmt.Errorf("slow_start: %w", err)
 	}
 	if h.StartWait != nil && *h.StartWait < 0 {
 		return fmt.Errorf("start_wait: must not be negative: %s", time.Duration(*h.StartWait))

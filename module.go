@@ -36,6 +36,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 		Handler:     *directive.Proxy,
 		Name:        directive.Name,
 		Upstreams:   directive.Upstreams,
+		SlowStart:   directive.SlowStart,
 		StartWait:   directive.StartWait,
 		WhenAllDown: directive.WhenAllDown,
 	}

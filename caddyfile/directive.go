@@ -37,6 +37,9 @@ type Directive struct {
 	// How many retries a request has; nil if not given.
 	Retries *int
 
+	// Over how long the share of an upstream that came back grows.
+	SlowStart caddy.Duration
+
 	// How long a request waits for first results; nil if not given.
 	StartWait *caddy.Duration
 
@@ -51,8 +54,11 @@ type Directive struct {
 //
 //	    name <pool>
 //	    upstream <address> {
+//	        weight       <1..256>
 //	        max_requests <n>
+//	        backup
 //	    }
+//	    slow_start    <duration>
 //	    start_wait    <duration>
 //	    when_all_down 503|try_all
 //
@@ -70,10 +76,12 @@ type Directive struct {
 // optionally a block with options. If the address has a port range, the
 // options hold for each of its ports. The options may stand in any order.
 //
-// Zero is valid for start_wait, health_increment and health_jitter; the
-// percent sign of the latter is optional. A health_max_interval below
-// health_interval (default: 5s) is an error, and so is any of these options
-// given twice in its block, or given twice for the same address; only
+// Zero is valid for slow_start, start_wait, health_increment and
+// health_jitter; the percent sign of the latter is optional. A
+// health_max_interval below health_interval (default: 5s) is an error, and so
+// is weight or slow_start beside an lb_policy other than round_robin and
+// smooth_round_robin, or weight beside weights of lb_policy, and any of these
+// options given twice in its block, or given twice for the same address; only
 // `upstream` itself may be repeated.
 func Parse(h httpcaddyfile.Helper) (*Directive, error) {
 	var tokens lex.Segment
@@ -114,6 +122,8 @@ type parser struct {
 	stock lex.Segment            // the tokens for Caddy's parser
 	seen  given                  // our options
 	sets  map[string]upstreamSet // by the address to dial
+
+	weight lex.Segment // the first weight in an `upstream` block
 }
 
 // read reads an option of ours, or leaves it to Caddy's parser.

@@ -28,6 +28,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(text)
 	for _, text := range []string{
 		"load_balance a {\nupstream b:1-3 {\nmax_requests 5\n}\nupstream b:2 {\nmax_requests 6\n}\n}",
+		"load_balance a {\nupstream b {\nbackup\nweight 5\n}\nslow_start 0\nlb_policy smooth_round_robin\n}",
+		"load_balance a {\nupstream b {\nweight 5\n}\nslow_start 5s\nlb_policy smooth_round_robin 1 0 2\n}",
+		"load_balance a {\nslow_start 5s\nlb_policy cookie x\n}",
 		"load_balance a {\nhealth_max_interval 1s\nhealth_interval 2s\n}",
 		"load_balance a {\nname x {\n}\nname y\n}",
 		"load_balance a {\nlb_retries 0 lb_retries 1 health_port 0\n}",

@@ -17,6 +17,9 @@ var options = map[string]option[*parser]{
 		p.dir.Name = pool
 	}),
 	"upstream": upstream,
+	"slow_start": single(readDuration, func(p *parser, ramp caddy.Duration) {
+		p.dir.SlowStart = ramp
+	}),
 	"start_wait": single(readDuration, func(p *parser, wait caddy.Duration) {
 		p.dir.StartWait = &wait
 	}),
@@ -45,8 +48,14 @@ var options = map[string]option[*parser]{
 
 // upstreamOptions are the options in the block of `upstream`.
 var upstreamOptions = map[string]option[*upstreams.Config]{
+	"weight": single(readWeight, func(up *upstreams.Config, weight int) {
+		up.Weight = weight
+	}),
 	"max_requests": single(readCount, func(up *upstreams.Config, requests int) {
 		up.MaxRequests = requests
+	}),
+	"backup": flag(func(up *upstreams.Config) {
+		up.Backup = true
 	}),
 }
 
@@ -70,6 +79,22 @@ func single[T, V any](read reader[V], set func(target T, value V)) option[T] {
 			return d.Errf("%s: unexpected block", name)
 		}
 		set(target, value)
+		return nil
+	}
+}
+
+// flag makes an option without argument and block.
+func flag[T any](set func(target T)) option[T] {
+	return func(segment lex.Segment, target T) error {
+		name := segment.Directive()
+		d := at(segment...)
+		if d.NextArg() {
+			return d.Errf("%s: surplus argument '%s'", name, d.Val())
+		}
+		if d.Next() {
+			return d.Errf("%s: unexpected block", name)
+		}
+		set(target)
 		return nil
 	}
 }

@@ -25,6 +25,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{"name pool", Directive{Name: "pool"}},
 		{`name "two words"`, Directive{Name: "two words"}},
+		{"slow_start 30s", Directive{SlowStart: 30 * second}},
+		{"slow_start 0", Directive{}},
 		{"start_wait 1s", Directive{StartWait: &second}},
 		{"start_wait 0", Directive{StartWait: ptr(caddy.Duration(0))}},
 		{"start_wait 0s", Directive{StartWait: ptr(caddy.Duration(0))}},
@@ -55,6 +57,10 @@ func TestOptions(t *testing.T) {
 		{"upstream b", Directive{Upstreams: []upstreams.Config{{Dial: "b:80"}}}},
 		{"upstream b {\n}", Directive{Upstreams: []upstreams.Config{{Dial: "b:80"}}}},
 		{"upstream b {\nmax_requests 7\n}", Directive{Upstreams: []upstreams.Config{{Dial: "b:80", MaxRequests: 7}}}},
+		{"upstream b {\nweight 1\n}", Directive{Upstreams: []upstreams.Config{{Dial: "b:80", Weight: 1}}}},
+		{"upstream b {\nweight 256\n}", Directive{Upstreams: []upstreams.Config{{Dial: "b:80", Weight: 256}}}},
+		{"upstream b {\nbackup\n}", Directive{Upstreams: []upstreams.Config{{Dial: "b:80", Backup: true}}}},
+		{"upstream b {\nbackup\nweight 3\nmax_requests 7\n}", Directive{Upstreams: []upstreams.Config{{Dial: "b:80", MaxRequests: 7, Weight: 3, Backup: true}}}},
 		{"", Directive{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,6 +94,8 @@ func TestBadOptions(t *testing.T) {
 		"health_max_failures":  counts,
 		"health_readmit_after": append(append(zeros, durations[:10]...), "Never"),
 		"max_requests":         append(counts, "never"),
+		"weight":               append(counts, "257", "never"),
+		"slow_start":           durations,
 	} {
 		for _, value := range values {
 			t.Run(option+" "+value, func(t *testing.T) {
@@ -114,6 +122,8 @@ func TestOptionShape(t *testing.T) {
 		"health_max_failures":  "10",
 		"health_readmit_after": "5m",
 		"max_requests":         "10",
+		"weight":               "10",
+		"slow_start":           "10s",
 		"upstream":             "localhost:8080",
 	} {
 		good := option + " " + value
@@ -145,6 +155,25 @@ func TestOptionShape(t *testing.T) {
 	}
 }
 
+// backup takes neither an argument nor a block, once.
+func TestBackupShape(t *testing.T) {
+	for _, tt := range []struct{ name, lines, want string }{
+		{"argument", "backup yes", "backup: surplus argument 'yes'"},
+		{"empty argument", `backup ""`, "backup: surplus argument ''"},
+		{"closing brace", "backup }", "backup: surplus argument '}'"},
+		{"argument before a block", "backup yes {\n}", "backup: surplus argument 'yes'"},
+		{"block", "backup {\nsomething\n}", "backup: unexpected block"},
+		{"empty block", "backup {\n}", "backup: unexpected block"},
+		{"twice", "backup\nbackup # here", "backup: given twice, first at Caddyfile:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := inBlock("backup", tt.lines)
+			_, err := parse(t, text)
+			wantError(t, err, text, tt.want)
+		})
+	}
+}
+
 // inBlock puts lines where the option belongs, between others, and marks the
 // first of them as the one with the error, if none is marked.
 func inBlock(option, lines string) string {
@@ -152,22 +181,21 @@ func inBlock(option, lines string) string {
 		first, more, _ := strings.Cut(lines, "\n")
 		lines = first + " # here\n" + more
 	}
-	if option == "max_requests" {
+	if _, inner := upstreamOptions[option]; inner {
 		lines = fmt.Sprintf("upstream b {\n%s\n}", lines)
 	}
-	return fmt.Sprintf("load_balance a {\nhealth_uri /\nhealth_headers {\nname x\n}\n%s\nlb_policy first\n}", lines)
+	return fmt.Sprintf("load_balance a {\nhealth_uri /\nhealth_headers {\nname x\n}\n%s\nlb_policy round_robin\n}", lines)
 }
 
 // Options that do not exist are refused, also ours in the wrong place.
 func TestUnknownOptions(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"nonsense", "nonsense 1 # here", "unrecognized subdirective nonsense"},
-		{"slow start", "slow_start 5s # here", "unrecognized subdirective slow_start"},
+		{"backup outside", "backup # here", "unrecognized subdirective backup"},
 		{"max requests outside", "max_requests 5 # here", "unrecognized subdirective max_requests"},
 		{"weight outside", "weight 5 # here", "unrecognized subdirective weight"},
 		{"upper case", "NAME x # here", "unrecognized subdirective NAME"},
-		{"weight", "upstream b {\nmax_requests 5\nweight 5 # here\n}", "upstream: unrecognized option weight"},
-		{"backup", "upstream b {\nbackup # here\n}", "upstream: unrecognized option backup"},
+		{"slow start inside", "upstream b {\nmax_requests 5\nslow_start 5s # here\n}", "upstream: unrecognized option slow_start"},
 		{"caddy's inside", "upstream b {\nhealth_uri / # here\n}", "upstream: unrecognized option health_uri"},
 		{"ours inside", "upstream b {\nname x # here\n}", "upstream: unrecognized option name"},
 		{"upstream inside", "upstream b {\nupstream c # here\n}", "upstream: unrecognized option upstream"},

@@ -20,6 +20,7 @@ type entry struct {
 // arguments and in nested blocks, too.
 var entries = []entry{
 	{text: "name pool"},
+	{text: "slow_start 40s"},
 	{text: "start_wait 1s"},
 	{text: "when_all_down try_all"},
 	{text: "health_protocol http"},
@@ -29,12 +30,13 @@ var entries = []entry{
 	{text: "health_max_failures 7"},
 	{text: "health_readmit_after never"},
 	{"upstream b {\nmax_requests 2\n}", []upstreams.Config{{Dial: "b:80", MaxRequests: 2}}},
-	{"upstream c:1-2 {\nmax_requests 3\n}", []upstreams.Config{{Dial: "c:1", MaxRequests: 3}, {Dial: "c:2", MaxRequests: 3}}},
+	{"upstream c:1-2 {\nweight 4\nmax_requests 3\nbackup\n}", []upstreams.Config{{Dial: "c:1", MaxRequests: 3, Weight: 4, Backup: true}, {Dial: "c:2", MaxRequests: 3, Weight: 4, Backup: true}}},
+	{"upstream e {\nbackup\n}", []upstreams.Config{{Dial: "e:80", Backup: true}}},
 	{"upstream d", []upstreams.Config{{Dial: "d:80"}}},
 	{"upstream b", []upstreams.Config{{Dial: "b:80", MaxRequests: 2}}},
 	{"to name upstream b a", []upstreams.Config{{Dial: "name:80"}, {Dial: "upstream:80"}, {Dial: "b:80", MaxRequests: 2}, {Dial: "a:80"}}},
 
-	{text: "lb_policy header name {\nfallback random_choose 2\n}"},
+	{text: "lb_policy smooth_round_robin"},
 	{text: "lb_retries 0"},
 	{text: "lb_try_duration 3s"},
 	{text: "lb_try_interval 100ms"},
@@ -99,7 +101,7 @@ func TestAnyOrder(t *testing.T) {
 	first.Upstreams = nil
 	want := asJSON(t, first)
 	for _, part := range []string{
-		`"Name": "pool"`, `"StartWait": 1000000000`, `"WhenAllDown": "try_all"`, `"Retries": 0`,
+		`"Name": "pool"`, `"SlowStart": 40000000000`, `"policy": "smooth_round_robin"`, `"StartWait": 1000000000`, `"WhenAllDown": "try_all"`, `"Retries": 0`,
 		`"protocol": "http"`, `"increment": 2000000000`, `"max_interval": 30000000000`, `"jitter": 20`,
 		`"max_failures": 7`, `"readmit_after": -1`, `"interval": 6000000000`, `"port": 8081`,
 	} {

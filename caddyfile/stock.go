@@ -1,6 +1,7 @@
 package caddyfile
 
 import (
+	"encoding/json"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
 )
 
 // take moves what the directive keeps for itself out of proxy, and refuses
@@ -18,6 +20,9 @@ func (p *parser) take(proxy *reverseproxy.Handler) error {
 	p.dir.Proxy = proxy
 	p.dir.Upstreams = p.mergeUpstreams(proxy)
 	if err := p.takeRetries(proxy); err != nil {
+		return err
+	}
+	if err := p.checkPolicy(proxy); err != nil {
 		return err
 	}
 	if err := p.takeActive(proxy); err != nil {
@@ -51,6 +56,23 @@ func (p *parser) takeRetries(proxy *reverseproxy.Handler) error {
 	balancing.Retries = 0
 	if reflect.DeepEqual(balancing, new(reverseproxy.LoadBalancing)) {
 		proxy.LoadBalancing = nil
+	}
+	return nil
+}
+
+// checkPolicy refuses weights and a slow start beside a selection policy that
+// does not go by them.
+func (p *parser) checkPolicy(proxy *reverseproxy.Handler) error {
+	var policy json.RawMessage
+	if proxy.LoadBalancing != nil {
+		policy = proxy.LoadBalancing.SelectionPolicyRaw
+	}
+	if err := upstreams.CheckWeight(policy); err != nil && p.weight != nil {
+		return at(p.weight...).Errf("weight: %w", err)
+	}
+	slowStart, seen := p.seen["slow_start"]
+	if err := upstreams.CheckSlowStart(policy); err != nil && seen {
+		return at(slowStart...).Errf("slow_start: %w", err)
 	}
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 // upstream reads
 //
 //	upstream <address> {
+//	    weight       <1..256>
 //	    max_requests <n>
+//	    backup
 //	}
 //
 // The address goes on to Caddy's parser as `to <address>`.
@@ -36,6 +38,9 @@ func upstream(segment lex.Segment, p *parser) error {
 		if err := read(inner, &set); err != nil {
 			return err
 		}
+	}
+	if weight, given := seen["weight"]; given && p.weight == nil {
+		p.weight = weight
 	}
 	if len(body) > 0 {
 		if err := p.setUpstream(line, set); err != nil {

@@ -17,8 +17,8 @@ func TestUpstreams(t *testing.T) {
 		{"arguments", "load_balance a b:1", list{{Dial: "a:80"}, {Dial: "b:1"}}},
 		{
 			"all three ways, in order",
-			"load_balance a {\nupstream b {\nmax_requests 2\n}\nto c d\nupstream e\n}",
-			list{{Dial: "a:80"}, {Dial: "b:80", MaxRequests: 2}, {Dial: "c:80"}, {Dial: "d:80"}, {Dial: "e:80"}},
+			"load_balance a {\nupstream b {\nmax_requests 2\n}\nto c d\nupstream e\nupstream f {\nbackup\nweight 3\n}\n}",
+			list{{Dial: "a:80"}, {Dial: "b:80", MaxRequests: 2}, {Dial: "c:80"}, {Dial: "d:80"}, {Dial: "e:80"}, {Dial: "f:80", Weight: 3, Backup: true}},
 		},
 		{
 			"one address all three ways",
@@ -84,6 +84,36 @@ func TestUpstreamScheme(t *testing.T) {
 	want := mustParse(t, "load_balance {\nto https://a\n}")
 	if asJSON(t, got.Proxy) != asJSON(t, want.Proxy) {
 		t.Errorf("got %s, want %s", asJSON(t, got.Proxy), asJSON(t, want.Proxy))
+	}
+}
+
+// Weights and a slow start work with the round robins that go by them.
+func TestWeightAndSlowStartNeedRoundRobin(t *testing.T) {
+	const weight, slowStart = "upstream b {\nbackup\nweight 1 # here\n}\n", "slow_start 0 # here\n"
+	for _, policy := range []string{"", "lb_policy round_robin\n", "lb_policy smooth_round_robin\n"} {
+		mustParse(t, "load_balance a {\n"+policy+weight+slowStart+"}")
+	}
+	mustParse(t, "load_balance a {\n"+slowStart+"lb_policy smooth_round_robin 2 1\n}")
+	mustParse(t, "load_balance a {\nupstream b {\nbackup\n}\nlb_policy least_conn\n}")
+	for _, tt := range []struct{ policy, options, want string }{
+		{"least_conn", weight, "weight: must stand beside the selection policy round_robin or smooth_round_robin, not 'least_conn'"},
+		{"least_conn", slowStart, "slow_start: must stand beside the selection policy round_robin or smooth_round_robin, not 'least_conn'"},
+		{"first", "upstream x {\nweight 1 # here\n}\nupstream y {\nweight 2\n}\nslow_start 1s\n", "weight: must "},
+		{"header X {\nfallback round_robin\n}", weight, "not 'header'"},
+		{"header X {\nfallback round_robin\n}", slowStart, "not 'header'"},
+		{"weighted_round_robin 2 1", weight, "weight: must not stand beside a selection policy with weights of its own"},
+		{"weighted_round_robin 2 1", slowStart, "slow_start: must stand beside"},
+		{"smooth_round_robin 2 1", weight, "weight: must not stand beside a selection policy with weights of its own"},
+	} {
+		for _, text := range []string{
+			"load_balance a {\nlb_policy " + tt.policy + "\n" + tt.options + "}",
+			"load_balance a {\n" + tt.options + "lb_retries 3\nlb_policy " + tt.policy + "\n}",
+		} {
+			t.Run(tt.policy+"/"+tt.options, func(t *testing.T) {
+				_, err := parse(t, text)
+				wantError(t, err, text, tt.want)
+			})
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
 )
 
 // A reader turns the argument of an option into its value. Its error says
@@ -57,6 +58,14 @@ func readCount(argument string) (int, error) {
 	value, err := strconv.Atoi(argument)
 	if err != nil || value <= 0 {
 		return 0, errors.New("must be a whole number above zero")
+	}
+	return value, nil
+}
+
+func readWeight(argument string) (int, error) {
+	value, err := strconv.Atoi(argument)
+	if err != nil || value < 1 || value > upstreams.MaxWeight {
+		return 0, fmt.Errorf("must be a whole number from 1 to %d", upstreams.MaxWeight)
 	}
 	return value, nil
 }

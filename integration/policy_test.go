@@ -39,6 +39,7 @@ func policies() []wanted {
 		{name: "least_conn", options: "lb_policy least_conn"},
 		{name: "round_robin", options: "lb_policy round_robin"},
 		{name: "weighted_round_robin", options: "lb_policy weighted_round_robin 3 2 1"},
+		{name: "smooth_round_robin", options: "lb_policy smooth_round_robin 3 2 1"},
 		{name: "default"},
 		{name: "ip_hash", options: "lb_policy ip_hash", client: getFrom},
 		{name: "client_ip_hash", options: "lb_policy client_ip_hash", client: header("X-Forwarded-For")},
@@ -342,6 +343,119 @@ func TestWeightedRoundRobin(t *testing.T) {
 			t.Errorf("weights %s, only the third is up: status %d, %q", tt.weights, status, body)
 		}
 	}
+}
+
+// smooth_round_robin works in load_balance and in Caddy's own reverse_proxy:
+// exact shares by place in the config, spread, in the same proportions when
+// one is out. Weight zero is never picked.
+func TestSmoothRoundRobin(t *testing.T) {
+	t.Parallel()
+	a, b, d := newPatient(t, false), newPatient(t, false), newPatient(t, false)
+	all := a.addr + " " + b.addr + " " + d.addr
+	tests := []struct {
+		weights    string
+		none, aOut []int // shares of a, b and d in a period
+		longest    int   // run of a
+	}{
+		{weights: "5 1 0", none: []int{5, 1, 0}, aOut: []int{0, 1, 0}, longest: 5},
+		{weights: "5 1 1", none: []int{5, 1, 1}, aOut: []int{0, 1, 1}, longest: 3},
+		{weights: "3 2 1", none: []int{3, 2, 1}, aOut: []int{0, 2, 1}, longest: 1},
+		{weights: "", none: []int{1, 1, 1}, aOut: []int{0, 1, 1}, longest: 1},
+	}
+	const proxies = 2
+	addrs := make([][proxies]string, len(tests))
+	var sites strings.Builder
+	for i, tt := range tests {
+		ours := to(all, brisk, "health_uri /health", "health_increment 0", "health_max_failures never", fmt.Sprintf("name %q", "smooth "+tt.weights))
+		stock := to(all, "health_uri /health", "health_interval 100ms")
+		for k, options := range [proxies]string{ours, stock} {
+			addrs[i][k] = freeAddr(t)
+			text := site(addrs[i][k], options+"\nlb_policy smooth_round_robin "+tt.weights)
+			if k == 1 {
+				text = strings.Replace(text, "load_balance", "reverse_proxy", 1)
+			}
+			sites.WriteString(text)
+		}
+	}
+	launch(t, sites.String())
+
+	check := func(state string, want func(i int) []int) {
+		t.Helper()
+		for i, tt := range tests {
+			period := 0
+			for _, n := range want(i) {
+				period += n
+			}
+			for k, addr := range addrs[i] {
+				what := fmt.Sprintf("weights %q, %s, reverse_proxy: %t", tt.weights, state, k == 1)
+				serve := func(periods int) (order []string, exact bool) {
+					order = turns(t, addr, periods*period)
+					got := shares(order, a.addr, b.addr, d.addr)
+					for place, n := range want(i) {
+						if got[place] != periods*n {
+							return order, false
+						}
+					}
+					return order, true
+				}
+				eventually(t, what, func() bool { _, exact := serve(2); return exact })
+				order, exact := serve(4) // once they are right, they stay so
+				if !exact {
+					t.Errorf("%s: got shares %v, want %v", what, shares(order, a.addr, b.addr, d.addr), want(i))
+				}
+				if run := longestRun(order, a.addr); run > tt.longest {
+					t.Errorf("%s: the first one has %d turns in a row", what, run)
+				}
+			}
+		}
+	}
+	check("all up", func(i int) []int { return tests[i].none })
+	a.sick.Store(true)
+	check("first out", func(i int) []int { return tests[i].aOut })
+	a.sick.Store(false)
+	check("all up again", func(i int) []int { return tests[i].none })
+}
+
+// longestRun returns the longest run of the address.
+func longestRun(order []string, addr string) int {
+	longest, run := 0, 0
+	for _, served := range order {
+		if served != addr {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// The weights of `upstream` blocks are shares of the turns, by default 1.
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	a, b, d := newPatient(t, false), newPatient(t, false), newPatient(t, false)
+	addr := freeAddr(t)
+	c := launch(t, site(addr, brisk+"health_uri /health\nhealth_increment 0\nhealth_max_failures never\nupstream "+a.addr+
+		" {\nweight 5\n}\nto "+b.addr+"\nupstream "+d.addr+" {\nweight 2\n}"))
+	check := func(n int, want ...int) {
+		t.Helper()
+		if got := shares(turns(t, addr, n), a.addr, b.addr, d.addr); !slices.Equal(got, append(want, 0)) {
+			t.Errorf("got shares %v, want %v", got, want)
+		}
+	}
+	c.waitStatus(t, "up", a.addr, b.addr, d.addr)
+	for address, want := range map[string]int{a.addr: 5, b.addr: 1, d.addr: 2} {
+		if row := c.upstream(t, address); row.Weight != want {
+			t.Errorf("%s is shown with weight %d, want %d", address, row.Weight, want)
+		}
+	}
+	check(16, 10, 2, 4)
+	b.sick.Store(true)
+	c.waitStatus(t, "down", b.addr)
+	check(14, 10, 0, 4)
+	a.sick.Store(true)
+	c.waitStatus(t, "down", a.addr)
+	check(6, 0, 0, 6)
 }
 
 // least_conn and max_requests count requests under way over all policies: a

@@ -22,17 +22,26 @@ type Config struct {
 	// the unhealthy_request_count of the passive health checks, or no limit.
 	MaxRequests int `json:"max_requests,omitempty"`
 
-	// The upstream's share of the turns. Default: 1.
+	// The upstream's share of the turns: one of weight 3 gets three times as
+	// many requests as one of weight 1. From 1 to 256; for the policies
+	// round_robin and smooth_round_robin only. Default: 1.
 	Weight int `json:"weight,omitempty"`
 
-	// Whether the upstream gets requests only while no other is in rotation.
+	// Whether the upstream gets requests only while no other upstream is in
+	// rotation. Default: false.
 	Backup bool `json:"backup,omitempty"`
 }
+
+// MaxWeight is the highest weight of an upstream.
+const MaxWeight = 256
 
 // Validate reports the first bad value, by the name of its JSON field.
 func (c Config) Validate() error {
 	if c.MaxRequests < 0 {
 		return fmt.Errorf("max_requests: must not be negative: %d", c.MaxRequests)
+	}
+	if c.Weight < 0 || c.Weight > MaxWeight {
+		return fmt.Errorf("weight: must be from 1 to %d: %d", MaxWeight, c.Weight)
 	}
 	return nil
 }

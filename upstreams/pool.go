@@ -38,8 +38,8 @@ type PoolConfig struct {
 	Name, Server string
 	// Upstreams are the upstreams in the order of the config.
 	Upstreams []Config
-	// Weights are the weights by place, for weighted round robin. If nil, all
-	// places have the same.
+	// Weights are the weights by place that the policy has. If there are
+	// none, the upstreams have their own.
 	Weights []int
 
 	// Check configures the checks, which travel over Transport. TransportID
@@ -314,8 +314,8 @@ func (pl *places) add(u *upstream) {
 // weight returns the weight of the i-th place.
 func (p *Pool) weight(i int) int {
 	switch {
-	case p.cfg.Weights == nil:
-		return max(p.cfg.Upstreams[i].Weight, 1)
+	case len(p.cfg.Weights) == 0:
+		return max(1, p.cfg.Upstreams[i].Weight)
 	case i < len(p.cfg.Weights):
 		return p.cfg.Weights[i]
 	}

@@ -431,6 +431,45 @@ func TestNoWeightNoRotation(t *testing.T) {
 	})
 }
 
+// The weights are those of the policy, if it has some, else the upstreams'
+// own, 1 if not given.
+func TestWeights(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		policy []int
+		own    []int
+		want   [4]int
+	}{
+		{name: "none", want: [4]int{1, 1, 1, 1}},
+		{name: "empty", policy: []int{}, want: [4]int{1, 1, 1, 1}},
+		{name: "upstreams", own: []int{5, 0, 2, 1}, want: [4]int{5, 1, 2, 1}},
+		{name: "policy", policy: []int{5, 1, 0}, want: [4]int{5, 1, 0, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, func(cfg *PoolConfig) {
+					cfg.Weights = tc.policy
+					for i, w := range tc.own {
+						cfg.Upstreams[i].Weight = w
+					}
+				})
+				l.start()
+				synctest.Wait()
+				sum := 0
+				for _, w := range tc.want {
+					sum += w
+				}
+				counts := l.picks(t, 10*sum)
+				for i, address := range all {
+					if counts[address] != 10*tc.want[i] {
+						t.Errorf("%s picked %d times of %d, weights %v", address, counts[address], 10*sum, tc.want)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestRoundsGoOnWithoutThoseOfNoWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, func(cfg *PoolConfig) {

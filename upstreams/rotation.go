@@ -8,13 +8,6 @@ import (
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
 
-// maxTurns is the most turns that a rotation has, maxWeight what weights
-// beyond count as.
-const (
-	maxTurns  = 1 << 16
-	maxWeight = 1 << 31
-)
-
 // rotation is an immutable picture of the upstreams in rotation: of the
 // primaries, or of the backups if no primary is in rotation.
 type rotation struct {
@@ -85,11 +78,17 @@ func wholeRotation(places []place) *rotation {
 // arrange returns the rotation of exactly those places.
 func arrange(places []place) *rotation {
 	rot := new(rotation)
-	for _, at := range places {
+	weights := make([]int, len(places))
+	for i, at := range places {
 		rot.ups = append(rot.ups, at.upstream)
 		rot.pool = append(rot.pool, at.proxy)
+		weights[i] = at.weight
 	}
-	rot.turns = smooth(places)
+	turns := smooth(weights)
+	rot.turns = make([]*upstream, len(turns))
+	for i, at := range turns {
+		rot.turns[i] = rot.ups[at]
+	}
 	return rot
 }
 
@@ -104,62 +103,4 @@ func (rot *rotation) eligible() []*upstream {
 // exhausted reports whether the request has tried all of the rotation.
 func (rot *rotation) exhausted(r *Request) bool {
 	return !slices.ContainsFunc(rot.ups, func(u *upstream) bool { return !r.hasTried(u) })
-}
-
-// smooth spreads the turns of every place evenly over one period, each as
-// often as its weight says: at every step all gain their weight, the highest
-// takes the turn and pays the sum. With equal weights it is the given order.
-func smooth(places []place) []*upstream {
-	weights := reduced(places)
-	sum := 0
-	for _, w := range weights {
-		sum += w
-	}
-	turns := make([]*upstream, 0, sum)
-	if sum == len(places) { // all equal
-		for _, at := range places {
-			turns = append(turns, at.upstream)
-		}
-		return turns
-	}
-	credit := make([]int, len(places))
-	for range sum {
-		best := 0
-		for i, w := range weights {
-			credit[i] += w
-			if credit[i] > credit[best] {
-				best = i
-			}
-		}
-		credit[best] -= sum
-		turns = append(turns, places[best].upstream)
-	}
-	return turns
-}
-
-// reduced returns the places' weights without their common divisor, scaled
-// down where the sum would be above maxTurns, but to no less than 1.
-func reduced(places []place) []int {
-	divisor, sum := 0, 0
-	for _, at := range places {
-		divisor = gcd(divisor, at.weight)
-	}
-	weights := make([]int, len(places))
-	for i, at := range places {
-		weights[i] = min(at.weight/divisor, maxWeight)
-		sum += weights[i]
-	}
-	if room := maxTurns - len(places); sum > maxTurns {
-		for i, w := range weights {
-			weights[i] = 1 + int(float64(w)/float64(sum)*float64(max(room, 0)))
-		}
-	}
-	return weights
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

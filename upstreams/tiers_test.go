@@ -93,7 +93,7 @@ func fill(t *testing.T, u *upstream, requests int) {
 	}
 }
 
-func TestWeights(t *testing.T) {
+func TestWeightsKeepTheirProportion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, func(cfg *PoolConfig) {
 			cfg.Upstreams[0].Weight, cfg.Upstreams[1].Weight, cfg.Upstreams[2].Weight = 5, 2, 256
