@@ -2,6 +2,7 @@ package loadbalance
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -124,7 +125,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if cfg.Check.Protocol == "" {
 		cfg.Check.Protocol = defaultProtocol(transport)
 	}
-	cfg.Uncheckable = cfg.Uncheckable && cfg.Check.Protocol == healthcheck.ProtocolHTTP
+	cfg.Uncheckable = !healthcheck.CheckableTransport(json.RawMessage(cfg.TransportID), cfg.Check.Protocol)
 	h.setPolicy(&cfg)
 
 	pool, generation, err := upstreams.NewPool(cfg, events)
@@ -148,7 +149,6 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 		Name:        h.Name,
 		Upstreams:   h.Upstreams,
 		TransportID: string(h.TransportRaw),
-		Uncheckable: !healthcheck.CheckableTransport(h.TransportRaw),
 		StartWait:   defaultStartWait,
 		WhenAllDown: h.WhenAllDown,
 		Context:     ctx,

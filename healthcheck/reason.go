@@ -14,15 +14,19 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
+// reasonTimeout is the reason of whatever took too long, and of nothing else.
+const reasonTimeout = "timeout"
+
 // reason says in a few words why an attempt to reach a backend failed.
 func reason(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError
 	switch {
+	case is(err, context.DeadlineExceeded), is(err, os.ErrDeadlineExceeded), is(err, syscall.ETIMEDOUT),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return reasonTimeout
 	case IsTLS(err):
 		return "tls"
-	case is(err, context.DeadlineExceeded), is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "timeout"
 	case is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case is(err, syscall.ECONNRESET), is(err, syscall.EPIPE):
