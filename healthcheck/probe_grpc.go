@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -100,22 +101,31 @@ func (p *Prober) callGRPC(ctx context.Context, client *grpc.ClientConn, conn *wa
 	var got, trailer metadata.MD
 	resp, err := health.NewHealthClient(client).Check(metadata.NewOutgoingContext(ctx, sent),
 		&health.HealthCheckRequest{Service: p.cfg.Service}, grpc.Header(&got), grpc.Trailer(&trailer))
-	broken := conn.err.Load()
+	broken := conn.broken()
 	switch {
 	case err == nil:
 		return judgeGRPC(resp.GetStatus())
-	case ctx.Err() != nil:
+	case over(ctx):
 		return failed(context.Cause(ctx))
 	case len(trailer) > 0, len(got) > 0 && broken == nil:
 		return answered(codeReason(status.Code(err)), status.Convert(err).Message())
 	case broken != nil:
-		return failed(*broken)
+		return failed(broken)
 	case strings.Contains(err.Error(), "unexpected HTTP status code received"):
 		return answered(notGRPC, status.Convert(err).Message())
 	case strings.Contains(err.Error(), "server preface"), strings.Contains(err.Error(), "initial http2 frame"):
 		return Report{Reason: notGRPC, Detail: err.Error()}
 	}
 	return failed(err)
+}
+
+// over reports whether the time for a check is over. The backend is told the
+// deadline, too, and may act on it before this side's timer does.
+func over(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // notGRPC is the reason if something else answers than a gRPC server.
@@ -160,26 +170,35 @@ func (handshaken) Info() credentials.ProtocolInfo {
 // Clone implements credentials.TransportCredentials.
 func (h handshaken) Clone() credentials.TransportCredentials { return h }
 
-// watchedConn remembers the first error that is not of this side's making.
+// watchedConn remembers the error that broke the connection, unless this side
+// closed it. What reading says goes first: there a backend says why it hung up.
 type watchedConn struct {
 	net.Conn
-	err atomic.Pointer[error]
+	read, written atomic.Pointer[error]
 }
 
 func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.note(err)
+	note(&c.read, err)
 	return n, err
 }
 
 func (c *watchedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.note(err)
+	note(&c.written, err)
 	return n, err
 }
 
-func (c *watchedConn) note(err error) {
+func note(first *atomic.Pointer[error], err error) {
 	if err != nil && !errors.Is(err, net.ErrClosed) {
-		c.err.CompareAndSwap(nil, &err)
+		first.CompareAndSwap(nil, &err)
 	}
+}
+
+// broken returns what broke the connection, nil if nothing did.
+func (c *watchedConn) broken() error {
+	if err := cmp.Or(c.read.Load(), c.written.Load()); err != nil {
+		return *err
+	}
+	return nil
 }
