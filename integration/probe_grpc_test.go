@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -116,6 +117,15 @@ func TestProbeGRPC(t *testing.T) {
 	ill.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	bareListener := listenStable(t)
 	serveGRPC(t, grpc.NewServer(), bareListener)
+	wordyListener := listenStable(t)
+	wordy := grpc.NewServer(grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		resp := &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}
+		field := binary.AppendUvarint(binary.AppendUvarint(nil, 99<<3|2), 1<<20) // number 99, that many bytes
+		resp.ProtoReflect().SetUnknown(append(field, make([]byte, 1<<20)...))
+		return resp, nil
+	}))
+	healthpb.RegisterHealthServer(wordy, grpchealth.NewServer())
+	serveGRPC(t, wordy, wordyListener)
 	silent := newRaw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	rude := newRaw(t, func(conn net.Conn) {
 		_ = conn.(*net.TCPConn).CloseWrite()
@@ -151,6 +161,7 @@ func TestProbeGRPC(t *testing.T) {
 		{"huge header", answering(func(ctx context.Context) error {
 			return grpc.SetHeader(ctx, metadata.Pairs("huge", strings.Repeat("x", 1<<20)))
 		}), "", "error", false},
+		{"huge answer", wordyListener.Addr().String(), "", "status ResourceExhausted", true},
 		{"hangs", answering(hang), "", "timeout", false},
 		{"hangs after the header", answering(func(ctx context.Context) error {
 			if err := grpc.SendHeader(ctx, nil); err != nil {
