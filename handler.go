@@ -129,7 +129,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if cfg.Check.Protocol == "" {
 		cfg.Check.Protocol = defaultProtocol(transport)
 	}
-	cfg.Uncheckable = cfg.Uncheckable && cfg.Check.Protocol == healthcheck.ProtocolHTTP
+	cfg.Uncheckable = !healthcheck.CheckableTransport(json.RawMessage(cfg.TransportID), cfg.Check.Protocol)
 	h.setPolicy(&cfg)
 	cfg.Source, h.DynamicUpstreams = h.DynamicUpstreams, nil
 	cfg.Retry = h.Handler.LoadBalancing
@@ -155,12 +155,11 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 		Name:        h.Name,
 		Upstreams:   h.Upstreams,
 		TransportID: string(h.TransportRaw),
-		Uncheckable: !healthcheck.CheckableTransport(h.TransportRaw),
 		StartWait:   defaultStartWait,
 		WhenAllDown: h.WhenAllDown,
 		SlowStart:   time.Duration(h.SlowStart),
 
-		SourceDepends:  !healthcheck.CheckableTransport(h.DynamicUpstreamsRaw),
+		SourceDepends:  healthcheck.DependsOnRequest(h.DynamicUpstreamsRaw),
 		RequestBuffers: h.RequestBuffers,
 
 		Context: ctx,

@@ -63,7 +63,7 @@ type Directive struct {
 //	    when_all_down 503|try_all
 //
 //	    # active health checking
-//	    health_protocol      http|tcp|none
+//	    health_protocol      http|tcp|grpc [<service>]|none
 //	    health_increment     <duration>
 //	    health_max_interval  <duration>
 //	    health_jitter        <percent>

@@ -4,7 +4,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	lex "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
 )
 
@@ -26,9 +25,7 @@ var options = map[string]option[*parser]{
 	"when_all_down": single(readWord(upstreams.AnswerUnavailable, upstreams.TryAll), func(p *parser, answer string) {
 		p.dir.WhenAllDown = answer
 	}),
-	"health_protocol": single(readWord(healthcheck.ProtocolHTTP, healthcheck.ProtocolTCP, healthcheck.ProtocolNone), func(p *parser, protocol string) {
-		p.active().Protocol = protocol
-	}),
+	"health_protocol": protocol,
 	"health_increment": single(readDuration, func(p *parser, increment caddy.Duration) {
 		p.active().Increment = &increment
 	}),

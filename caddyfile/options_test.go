@@ -36,6 +36,10 @@ func TestOptions(t *testing.T) {
 		{"when_all_down try_all", Directive{WhenAllDown: upstreams.TryAll}},
 		{"health_protocol http", check(healthcheck.Config{Protocol: healthcheck.ProtocolHTTP})},
 		{"health_protocol tcp", check(healthcheck.Config{Protocol: healthcheck.ProtocolTCP})},
+		{"health_protocol grpc", check(healthcheck.Config{Protocol: healthcheck.ProtocolGRPC})},
+		{"health_protocol grpc my.Service", check(healthcheck.Config{Protocol: healthcheck.ProtocolGRPC, Service: "my.Service"})},
+		{`health_protocol grpc "my service"`, check(healthcheck.Config{Protocol: healthcheck.ProtocolGRPC, Service: "my service"})},
+		{"health_protocol grpc http", check(healthcheck.Config{Protocol: healthcheck.ProtocolGRPC, Service: "http"})},
 		{"health_protocol none", check(healthcheck.Config{Protocol: healthcheck.ProtocolNone})},
 		{"health_increment 1s", check(healthcheck.Config{Increment: &second})},
 		{"health_increment 5s", check(healthcheck.Config{Increment: ptr(5 * second)})},
@@ -87,7 +91,7 @@ func TestBadOptions(t *testing.T) {
 		"name":                 {`""`},
 		"start_wait":           durations,
 		"when_all_down":        {"502", "try-all", "TRY_ALL", `""`, "5030"},
-		"health_protocol":      {"grpc", "https", "HTTP", `""`, "udp"},
+		"health_protocol":      {"gRPC", "grpcs", "https", "HTTP", `""`, "udp"},
 		"health_increment":     durations,
 		"health_max_interval":  append(zeros, durations...),
 		"health_jitter":        {"-1", "101", "101%", "10%%", "%", "10.5", "ten", "99999999999999999999", `""`, "never", "5s"},
@@ -168,6 +172,25 @@ func TestBackupShape(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := inBlock("backup", tt.lines)
+			_, err := parse(t, text)
+			wantError(t, err, text, tt.want)
+		})
+	}
+}
+
+// Only checks over gRPC have a service, one, and it has a name.
+func TestProtocolService(t *testing.T) {
+	for _, tt := range []struct{ name, lines, want string }{
+		{"http", "health_protocol http my.Service", "health_protocol: surplus argument 'my.Service' after 'http'"},
+		{"tcp", "health_protocol tcp my.Service", "health_protocol: surplus argument 'my.Service' after 'tcp'"},
+		{"none", "health_protocol none my.Service", "health_protocol: surplus argument 'my.Service' after 'none'"},
+		{"two", "health_protocol grpc my.Service other", "health_protocol: surplus argument 'other'"},
+		{"empty", `health_protocol grpc ""`, "health_protocol: the service must not be empty"},
+		{"block", "health_protocol grpc my.Service {\nsomething\n}", "health_protocol: unexpected block"},
+		{"twice", "health_protocol grpc my.Service\nhealth_protocol grpc other # here", "health_protocol: given twice, first at Caddyfile:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := inBlock("health_protocol", tt.lines)
 			_, err := parse(t, text)
 			wantError(t, err, text, tt.want)
 		})

@@ -23,7 +23,7 @@ var entries = []entry{
 	{text: "slow_start 40s"},
 	{text: "start_wait 1s"},
 	{text: "when_all_down try_all"},
-	{text: "health_protocol http"},
+	{text: "health_protocol grpc name"},
 	{text: "health_increment 2s"},
 	{text: "health_max_interval 30s"},
 	{text: "health_jitter 20%"},
@@ -102,7 +102,7 @@ func TestAnyOrder(t *testing.T) {
 	want := asJSON(t, first)
 	for _, part := range []string{
 		`"Name": "pool"`, `"SlowStart": 40000000000`, `"policy": "smooth_round_robin"`, `"StartWait": 1000000000`, `"WhenAllDown": "try_all"`, `"Retries": 0`,
-		`"protocol": "http"`, `"increment": 2000000000`, `"max_interval": 30000000000`, `"jitter": 20`,
+		`"protocol": "grpc"`, `"service": "name"`, `"increment": 2000000000`, `"max_interval": 30000000000`, `"jitter": 20`,
 		`"max_failures": 7`, `"readmit_after": -1`, `"interval": 6000000000`, `"port": 8081`,
 	} {
 		if !strings.Contains(want, part) {

@@ -19,6 +19,10 @@ type Report struct {
 	Duration time.Duration
 	// OK says whether it passed.
 	OK bool
+	// Answered says that the backend gave an answer of its own, be it a bad
+	// one: an HTTP response or a gRPC status. A connection alone is none, nor
+	// is an answer that broke off.
+	Answered bool
 	// StatusCode is that of the HTTP response, or 0 if there was none.
 	StatusCode int
 	// Reason says in a few words why it failed: "connection refused",
@@ -26,13 +30,14 @@ type Report struct {
 	Reason string
 	// Detail is the error behind the reason, for operators only.
 	Detail string
-	// Answered says that the backend gave an answer of its own, though it may
-	// be a bad one.
-	Answered bool
 	// Void marks a check that says nothing about the target: the machine
 	// had no file descriptors left for it.
 	Void bool
 }
+
+// TimedOut reports whether the check failed because something took too long:
+// connecting, a TLS handshake, or the whole of it.
+func (r Report) TimedOut() bool { return r.Reason == timedOut }
 
 // errCut is the cancel cause of checks that a reload or a stop cuts short.
 var errCut = errors.New("the check was cut short by a reload or a stop")

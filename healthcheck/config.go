@@ -16,6 +16,8 @@ const (
 	ProtocolHTTP = "http"
 	// ProtocolTCP opens a connection and closes it.
 	ProtocolTCP = "tcp"
+	// ProtocolGRPC asks the gRPC health service.
+	ProtocolGRPC = "grpc"
 	// ProtocolNone checks nothing: every upstream is up at once.
 	ProtocolNone = "none"
 )
@@ -44,10 +46,23 @@ type Config struct {
 	reverseproxy.ActiveHealthChecks
 
 	// What a check speaks: `http` sends a request over the transport of the
-	// proxy, `tcp` opens a connection, `none` switches checks off, so that
-	// every upstream is taken as up. Default: `http`, or `tcp` with the
-	// FastCGI transport.
+	// proxy, `tcp` opens a connection, `grpc` asks the upstream's gRPC health
+	// service (grpc.health.v1), and only SERVING passes, `none` switches
+	// checks off, so that every upstream is taken as up. Default: `http`, or
+	// `tcp` with the FastCGI transport.
+	//
+	// `tcp` and `grpc` connect as the http transport of the proxy does: with
+	// its TLS, PROXY protocol, resolver, local address and timeouts, but
+	// never through a forward proxy. Without TLS, `grpc` is HTTP/2 in
+	// cleartext (h2c). Every check has a connection of its own. Of the
+	// options about requests and responses, `grpc` heeds the headers, which
+	// it sends as metadata, and `tcp` none.
 	Protocol string `json:"protocol,omitempty"`
+
+	// The name of the service whose health `grpc` asks for. Default: none,
+	// which asks for the health of the server as a whole. An error with any
+	// other protocol.
+	Service string `json:"service,omitempty"`
 
 	// How much longer the delay to the next check becomes with every failed
 	// check in a row, counted from the one that took the upstream down: the
@@ -77,9 +92,12 @@ type Config struct {
 // Validate reports the first bad value, by the name of its JSON field.
 func (c *Config) Validate() error {
 	switch c.Protocol {
-	case "", ProtocolHTTP, ProtocolTCP, ProtocolNone:
+	case "", ProtocolHTTP, ProtocolTCP, ProtocolGRPC, ProtocolNone:
 	default:
-		return fmt.Errorf("protocol: unknown protocol '%s', must be http, tcp or none", c.Protocol)
+		return fmt.Errorf("protocol: unknown protocol '%s', must be http, tcp, grpc or none", c.Protocol)
+	}
+	if c.Service != "" && c.Protocol != ProtocolGRPC {
+		return fmt.Errorf("service: '%s' has no meaning unless the protocol is grpc", c.Service)
 	}
 	for _, d := range []struct {
 		field string
@@ -184,10 +202,20 @@ func (c *Config) timeout() time.Duration {
 	return time.Duration(c.Timeout)
 }
 
-// Idle reports whether the config says what a response must be like, though
-// the protocol has none.
+// Idle reports whether the config says something about requests or responses
+// that the protocol does not heed.
 func (c *Config) Idle() bool {
-	return !c.anyResponse() && c.Port == 0 && c.Protocol != ProtocolHTTP
+	switch c.Protocol {
+	case ProtocolHTTP:
+		return false
+	case ProtocolGRPC:
+	default:
+		if len(c.Headers) > 0 {
+			return true
+		}
+	}
+	return c.URI != "" || c.Path != "" || //nolint:staticcheck // deprecated by Caddy, but still an option
+		c.Method != "" || c.Body != "" || c.FollowRedirects || c.MaxSize > 0 || c.ExpectStatus != 0 || c.ExpectBody != ""
 }
 
 // anyResponse reports whether any HTTP response passes a check.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,22 +17,26 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
+// UserAgent is what checks call themselves unless a header is configured.
+const UserAgent = "caddy-loadbalance health check"
+
 // errTimeout is the cancel cause of checks that take too long.
 var errTimeout = fmt.Errorf("no result within health_timeout: %w", context.DeadlineExceeded)
 
 // Prober makes the probes of a pool.
 type Prober struct {
-	cfg    Config
-	ask    func(p *Prober, ctx context.Context, address string) Report
-	client *http.Client
-	uri    url.URL
-	body   *regexp.Regexp
+	cfg       Config
+	ask       func(p *Prober, ctx context.Context, address string) Report
+	transport http.RoundTripper
+	client    *http.Client
+	uri       url.URL
+	body      *regexp.Regexp
 }
 
 // NewProber returns the prober of a valid config. The HTTP probes of its
-// targets travel over transport.
+// targets travel over transport, the others connect as it does.
 func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
-	p := &Prober{cfg: cfg}
+	p := &Prober{cfg: cfg, transport: transport}
 	p.cfg.Headers = make(http.Header) // whose names JSON may spell differently
 	for name, values := range cfg.Headers {
 		for _, value := range values {
@@ -45,6 +48,9 @@ func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 		return p, nil
 	case ProtocolTCP:
 		p.ask = (*Prober).askTCP
+		return p, nil
+	case ProtocolGRPC:
+		p.ask = (*Prober).askGRPC
 		return p, nil
 	}
 	p.ask = (*Prober).askHTTP
@@ -110,12 +116,15 @@ type place struct {
 	upstream string
 	// host is host:port for URL and Host header.
 	host string
+	// repl replaces the placeholders of the check.
+	repl *caddy.Replacer
 }
 
 // locate finds out where a check of an upstream goes: to the upstream itself,
 // to the configured port of its host, or to the configured other place. A
 // unix socket has no ports: the check goes to the socket itself.
-func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
+func (p *Prober) locate(address string) (place, error) {
+	repl := caddy.NewReplacer()
 	upstream, err := repl.ReplaceOrErr(address, true, true)
 	if err != nil {
 		return place{}, err
@@ -145,7 +154,9 @@ func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
 		},
 		upstream: upstream,
 		host:     addr.JoinHostPort(0),
+		repl:     repl,
 	}
+	repl.Set("http.reverse_proxy.active.target_upstream", upstream)
 	if socket {
 		at.host = "localhost"
 	}
@@ -154,32 +165,55 @@ func (p *Prober) locate(repl *caddy.Replacer, address string) (place, error) {
 
 // failed returns the report of a check that came to no response.
 func failed(err error) Report {
-	return Report{Reason: reason(err), Detail: err.Error(), Void: outOfFiles(err)}
+	return Report{Reason: Reason(err), Detail: err.Error(), Void: outOfFiles(err)}
 }
 
-// askTCP opens a connection and closes it.
-func (p *Prober) askTCP(ctx context.Context, address string) Report {
-	at, err := p.locate(caddy.NewReplacer(), address)
-	if err != nil {
-		return failed(err)
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, at.dial.Network, at.dial.Address)
-	if err != nil {
-		return failed(err)
-	}
-	_ = conn.Close()
-	return Report{OK: true}
+// answered returns the report of a check to which the backend gave an answer.
+// Without a reason, the answer passes the check.
+func answered(reason, detail string) Report {
+	return Report{OK: reason == "", Answered: true, Reason: reason, Detail: detail}
 }
 
-// CheckableTransport reports whether HTTP checks can travel over a transport
-// of that config: whether it has no placeholders but those whose values do
-// not depend on a request.
-func CheckableTransport(config json.RawMessage) bool {
+// headers returns the configured headers, and the Host among them, if any.
+// Their names and values may have placeholders,
+// {http.reverse_proxy.active.target_upstream} among them.
+func (p *Prober) headers(repl *caddy.Replacer) (host string, header http.Header) {
+	header = make(http.Header)
+	for name, values := range p.cfg.Headers {
+		name = repl.ReplaceAll(name, "")
+		if name == "Host" {
+			host = repl.ReplaceAll(values[0], "")
+			continue
+		}
+		for _, value := range values {
+			header.Add(name, repl.ReplaceKnown(value, ""))
+		}
+	}
+	if _, given := header["User-Agent"]; !given {
+		header.Set("User-Agent", UserAgent)
+	}
+	return host, header
+}
+
+// CheckableTransport reports whether checks of that protocol can be made with
+// a transport of that config: whether it has no placeholders but those whose
+// values do not depend on a request. Of the transport, only HTTP checks use
+// more than what it says about TLS.
+func CheckableTransport(config json.RawMessage, protocol string) bool {
+	if protocol == ProtocolHTTP {
+		return !DependsOnRequest(config)
+	}
+	var transport struct {
+		TLS json.RawMessage `json:"tls"`
+	}
+	return json.Unmarshal(config, &transport) != nil || !DependsOnRequest(transport.TLS)
+}
+
+// DependsOnRequest reports whether a module of that config has placeholders
+// whose values depend on a request.
+func DependsOnRequest(config json.RawMessage) bool {
 	var value any
-	if json.Unmarshal(config, &value) != nil {
-		return true // none, or not for us to judge
-	}
-	return !dependsOnRequest(value)
+	return json.Unmarshal(config, &value) == nil && dependsOnRequest(value)
 }
 
 func dependsOnRequest(value any) bool {

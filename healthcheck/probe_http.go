@@ -6,32 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
-
-// UserAgent is what checks call themselves unless a header is configured.
-const UserAgent = "caddy-loadbalance health check"
 
 // Limits on what is read of a body that nobody looks at, only so that the
 // connection can be used again.
 const (
 	drainSize = 64 << 10
 	drainTime = 100 * time.Millisecond
-)
-
-// Names that reverse_proxy's transports read from a request's context.
-const (
-	dialInfoKey          = caddy.CtxKey("reverse_proxy.dial_info")
-	proxyProtocolInfoVar = "reverse_proxy.proxy_protocol_info"
 )
 
 // maxRedirects is how many redirects of a check are followed, if at all.
@@ -80,7 +67,6 @@ func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 	report := p.judge(ctx, resp)
 	report.Duration = time.Since(start)
 	report.StatusCode = resp.StatusCode
-	report.Answered = report.Reason != timedOut
 	time.AfterFunc(drainTime, cancel)
 	_, _ = io.CopyN(io.Discard, resp.Body, drainSize)
 	return report
@@ -88,62 +74,35 @@ func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 
 // request makes the request of a check. It carries nothing of any client.
 func (p *Prober) request(ctx context.Context, address string) (*http.Request, error) {
-	repl := caddy.NewReplacer()
-	at, err := p.locate(repl, address)
+	at, err := p.locate(address)
 	if err != nil {
 		return nil, err
 	}
-	repl.Set("http.reverse_proxy.active.target_upstream", at.upstream)
-
 	method := p.cfg.Method
 	if method == "" {
 		method = http.MethodGet
 	}
 	var body io.Reader
 	if p.cfg.Body != "" {
-		body = strings.NewReader(repl.ReplaceKnown(p.cfg.Body, ""))
+		body = strings.NewReader(at.repl.ReplaceKnown(p.cfg.Body, ""))
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "/", body)
 	if err != nil {
 		return nil, err
 	}
 	target := p.uri
-	target.Scheme, target.Host = "http", at.host
-	if over, ok := p.client.Transport.(reverseproxy.HealthCheckSchemeOverriderTransport); ok {
-		_, port, _ := net.SplitHostPort(at.host)
-		over.OverrideHealthCheckScheme(&target, port)
-	}
+	target.Scheme, target.Host = p.scheme(at), at.host
 	req.URL = &target
-	req.Host = at.host
-	p.setHeaders(req, repl)
+	req.Host, req.Header = p.headers(at.repl)
+	if req.Host == "" {
+		req.Host = at.host
+	}
 
-	req = caddyhttp.PrepareRequest(req, repl, nil, new(caddyhttp.Server))
+	req = caddyhttp.PrepareRequest(req, at.repl, nil, new(caddyhttp.Server))
 	if at.host != at.dial.Address { // a connection of its own for every socket
 		req.URL.Host = at.dial.Address
 	}
-	if ppt, ok := p.client.Transport.(reverseproxy.ProxyProtocolTransport); ok && ppt.ProxyProtocolEnabled() {
-		self := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
-		caddyhttp.SetVar(req.Context(), proxyProtocolInfoVar, reverseproxy.ProxyProtocolInfo{AddrPort: self})
-	}
-	return req.WithContext(context.WithValue(req.Context(), dialInfoKey, at.dial)), nil
-}
-
-// setHeaders sets the configured headers. Their names and values may have
-// placeholders, {http.reverse_proxy.active.target_upstream} among them.
-func (p *Prober) setHeaders(req *http.Request, repl *caddy.Replacer) {
-	for name, values := range p.cfg.Headers {
-		name = repl.ReplaceAll(name, "")
-		if name == "Host" {
-			req.Host = repl.ReplaceAll(values[0], "")
-			continue
-		}
-		for _, value := range values {
-			req.Header.Add(name, repl.ReplaceKnown(value, ""))
-		}
-	}
-	if _, given := req.Header["User-Agent"]; !given {
-		req.Header.Set("User-Agent", UserAgent)
-	}
+	return req.WithContext(p.withPlace(req.Context(), at)), nil
 }
 
 // judge decides whether a response passes the check.
@@ -156,10 +115,10 @@ func (p *Prober) judge(ctx context.Context, resp *http.Response) Report {
 		if to := resp.Header.Get("Location"); to != "" {
 			detail = "redirected to " + to
 		}
-		return Report{Reason: why, Detail: detail}
+		return answered(why, detail)
 	}
 	if p.body == nil {
-		return Report{OK: true}
+		return answered("", "")
 	}
 	var body io.Reader = resp.Body
 	if p.cfg.MaxSize > 0 {
@@ -171,9 +130,9 @@ func (p *Prober) judge(ctx context.Context, resp *http.Response) Report {
 	case watched.err != nil: // which a match may have taken for the end
 		return failed(watched.err)
 	case matched:
-		return Report{OK: true}
+		return answered("", "")
 	}
-	return Report{Reason: "body mismatch"}
+	return answered("body mismatch", "")
 }
 
 // watchedReader ends with its context, also while the transport has more to

@@ -14,20 +14,19 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// timedOut is the reason of checks that ran into their timeout.
+// timedOut is the reason of whatever took too long, and of nothing else.
 const timedOut = "timeout"
 
 // Reason says in a few words why an attempt to reach a backend failed.
-func Reason(err error) string { return reason(err) }
-
-func reason(err error) string {
+func Reason(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError
 	switch {
+	case is(err, context.DeadlineExceeded), is(err, os.ErrDeadlineExceeded), is(err, syscall.ETIMEDOUT),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return timedOut
 	case IsTLS(err):
 		return "tls"
-	case is(err, context.DeadlineExceeded), is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return timedOut
 	case is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case is(err, syscall.ECONNRESET), is(err, syscall.EPIPE):

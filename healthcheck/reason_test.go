@@ -29,6 +29,10 @@ func TestReason(t *testing.T) {
 		{"refused, hidden", dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "connection refused", false},
 		{"refused, hidden and wrapped", &url.Error{Op: "Get", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))}, "connection refused", false},
 		{"dial timeout, hidden", dial(os.ErrDeadlineExceeded), "timeout", false},
+		{"connecting timed out, hidden", dial(os.NewSyscallError("connect", syscall.ETIMEDOUT)), "timeout", false},
+		{"TLS timeout", tlsTimeout{}, "timeout", false},
+		{"TLS deadline", fmt.Errorf("TLS handshake: %w", context.DeadlineExceeded), "timeout", false},
+		{"TLS hangup", fmt.Errorf("TLS handshake: %w", io.EOF), "tls", false},
 		{"check timeout", errTimeout, "timeout", false},
 		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), "timeout", false},
 		{"name, hidden", dial(&net.DNSError{Err: "no such host", Name: "x"}), "dns", false},
@@ -45,6 +49,9 @@ func TestReason(t *testing.T) {
 			if report.Reason != tc.want || report.Void != tc.void {
 				t.Errorf("got %q, void %t", report.Reason, report.Void)
 			}
+			if report.Answered || report.TimedOut() != (tc.want == "timeout") {
+				t.Errorf("answered %t, timed out %t", report.Answered, report.TimedOut())
+			}
 		})
 	}
 }
@@ -60,15 +67,28 @@ func TestCheckable(t *testing.T) {
 			t.Errorf("%s: %t", address, got)
 		}
 	}
-	for config, want := range map[string]bool{
-		``:                    true,
-		`{"protocol":"http"}`: true,
-		`{"tls":{"server_name":"{http.request.host}"}}`: false,
-		`{"a":["{http.request.host}"]}`:                 false,
-		`{"tls":{"server_name":"{env.NAME}"}}`:          true,
+	for _, tc := range []struct {
+		config    string
+		http, tls bool // whether checks can be made over HTTP, and otherwise
+	}{
+		{``, true, true},
+		{`{"protocol":"http"}`, true, true},
+		{`{"tls":{"server_name":"{http.request.host}"}}`, false, false},
+		{`{"a":["{http.request.host}"]}`, false, true},
+		{`{"a":["{http.request.host}"],"tls":{}}`, false, true},
+		{`{"tls":{"server_name":"{env.NAME}"}}`, true, true},
 	} {
-		if got := CheckableTransport([]byte(config)); got != want {
-			t.Errorf("%s: %t", config, got)
+		for protocol, want := range map[string]bool{ProtocolHTTP: tc.http, ProtocolTCP: tc.tls, ProtocolGRPC: tc.tls} {
+			if got := CheckableTransport([]byte(tc.config), protocol); got != want {
+				t.Errorf("%s over %s: %t", tc.config, protocol, got)
+			}
 		}
 	}
 }
+
+// tlsTimeout is what net/http says of a TLS handshake that took too long.
+type tlsTimeout struct{}
+
+func (tlsTimeout) Error() string   { return "net/http: TLS handshake timeout" }
+func (tlsTimeout) Timeout() bool   { return true }
+func (tlsTimeout) Temporary() bool { return true }

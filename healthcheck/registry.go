@@ -204,7 +204,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		return
 	}
 	rec.last, rec.void = report, false
-	if !report.OK && report.Reason == timedOut && t.serves(report) {
+	if !report.OK && report.TimedOut() && t.serves(report) {
 		r.doubt(rec, check, report, now)
 		return
 	}

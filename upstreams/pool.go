@@ -47,8 +47,8 @@ type PoolConfig struct {
 	Check       healthcheck.Config
 	Transport   http.RoundTripper
 	TransportID string
-	// Uncheckable says that Transport depends on requests, so that HTTP
-	// checks cannot travel over it.
+	// Uncheckable says that Transport depends on requests, so that checks
+	// cannot be made with it.
 	Uncheckable bool
 
 	// Policy chooses among the upstreams in rotation. If nil, round robin.
@@ -233,7 +233,7 @@ func (p *Pool) targetConfigs() []healthcheck.TargetConfig {
 		p.cfg.Logger.Warn("a dynamic source that depends on the request cannot be asked without one: its upstreams are not checked, but taken as up")
 	}
 	if p.cfg.Check.Idle() {
-		p.cfg.Logger.Warn("health checks send no request: what is configured about requests and responses has no effect",
+		p.cfg.Logger.Warn("health checks send no HTTP request: what is configured about requests and responses has no effect",
 			zap.String("protocol", p.cfg.Check.Protocol))
 	}
 	return targets
