@@ -65,11 +65,11 @@ func (s *specimen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// client is where all requests of these tests come from.
-const client = "127.0.0.9"
+// clientIP is where all requests of these tests come from.
+const clientIP = "127.0.0.9"
 
-// from reports whether a request came from there.
-func from(r *http.Request, ip string) bool {
+// cameFrom reports whether a request came from there.
+func cameFrom(r *http.Request, ip string) bool {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	return host == ip
 }
@@ -84,7 +84,7 @@ func echo(t testing.TB, addr string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(clientIP)}}
 	resp, got := roundTrip(t, &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, req)
 	if resp.StatusCode != http.StatusOK || got != string(sent) {
 		t.Fatalf("got status %d and %d bytes, by %q", resp.StatusCode, len(got), resp.Header.Get("X-Served-By"))
@@ -234,7 +234,7 @@ func kinds(t *testing.T) []kind {
 			}, ""),
 			options: "transport http {\nproxy_protocol " + version + "\n}",
 			right: func(r *http.Request) bool {
-				return from(r, map[bool]string{true: "127.0.0.1", false: client}[r.URL.Path == "/health"])
+				return cameFrom(r, map[bool]string{true: "127.0.0.1", false: clientIP}[r.URL.Path == "/health"])
 			},
 		}
 	}
@@ -317,7 +317,7 @@ func kinds(t *testing.T) []kind {
 			},
 			options: "health_protocol http\ntransport fastcgi {\nroot /srv\n}",
 			right: func(r *http.Request) bool {
-				return r.URL.Path == "/health" || from(r, client) && fcgi.ProcessEnv(r)["DOCUMENT_ROOT"] == "/srv"
+				return r.URL.Path == "/health" || cameFrom(r, clientIP) && fcgi.ProcessEnv(r)["DOCUMENT_ROOT"] == "/srv"
 			},
 		},
 	}
