@@ -36,7 +36,7 @@ const flipping = "health_uri /health\nhealth_interval 20ms\nhealth_jitter 0\nhea
 
 // A specimen is an upstream of some kind. It sends every request's body back.
 type specimen struct {
-	pool, addr string // as the admin API shows them
+	addr string // as the admin API shows it
 	// right says whether a request is as those to its kind have to be.
 	right            func(r *http.Request) bool
 	sick             atomic.Bool

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	weakrand "math/rand/v2"
@@ -38,12 +39,11 @@ var echoService = grpc.ServiceDesc{
 		{StreamName: "Talk", ClientStreams: true, ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
 			for n := 0; ; n++ {
 				message := new(wrapperspb.BytesValue)
-				switch err := stream.RecvMsg(message); err {
-				case nil:
-				case io.EOF:
+				switch err := stream.RecvMsg(message); {
+				case errors.Is(err, io.EOF):
 					stream.SetTrailer(metadata.Pairs("messages", fmt.Sprint(n)))
 					return nil
-				default:
+				case err != nil:
 					return err
 				}
 				if err := stream.SendMsg(message); err != nil {
@@ -177,7 +177,7 @@ func (tk *talk) spell(word []byte) error {
 	var spelled []byte
 	for {
 		letter := new(wrapperspb.BytesValue)
-		if err := stream.RecvMsg(letter); err == io.EOF {
+		if err := stream.RecvMsg(letter); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return fmt.Errorf("spelling: %w", err)
@@ -194,7 +194,7 @@ func (tk *talk) end() error {
 	if err := tk.stream.CloseSend(); err != nil {
 		return err
 	}
-	if err := tk.stream.RecvMsg(new(wrapperspb.BytesValue)); err != io.EOF {
+	if err := tk.stream.RecvMsg(new(wrapperspb.BytesValue)); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("after the end: %w", err)
 	}
 	if got := fmt.Sprint(tk.stream.Trailer()["messages"]); got != fmt.Sprint([]string{fmt.Sprint(tk.sent)}) {

@@ -139,11 +139,10 @@ func (s *stage) play(t *testing.T, reloads, rounds int, acts ...act) {
 }
 
 // inFlight returns how many requests are under way at each upstream.
-func (s *stage) inFlight(t *testing.T) []int {
+func (s *stage) inFlight(t *testing.T) (list []int) {
 	t.Helper()
-	var list []int
 	for _, address := range s.addresses {
-		list = append(list, int(s.upstream(t, address).InFlight))
+		list = append(list, s.upstream(t, address).InFlight)
 	}
 	return list
 }
