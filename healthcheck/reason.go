@@ -37,7 +37,7 @@ func Reason(err error) string {
 		return "no such socket"
 	case errors.As(err, &dns), strings.HasPrefix(hidden(err), "lookup "), strings.Contains(hidden(err), ": lookup "):
 		return "dns"
-	case is(err, io.EOF):
+	case is(err, io.EOF), strings.Contains(err.Error(), "http2: client conn could not be established"):
 		return "connection closed"
 	}
 	return "error"
@@ -71,8 +71,9 @@ func IsTLS(err error) bool {
 	)
 	return errors.As(err, &alert) || errors.As(err, &record) || errors.As(err, &certificate) ||
 		errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) ||
-		// net/http and crypto/tls keep these to themselves
-		err != nil && (strings.Contains(err.Error(), "TLS handshake") || strings.Contains(err.Error(), "remote error: tls:"))
+		// net/http and crypto/tls keep these to themselves; the last one is QUIC's
+		err != nil && (strings.Contains(err.Error(), "TLS handshake") || strings.Contains(err.Error(), "remote error: tls:") ||
+			strings.Contains(err.Error(), "CRYPTO_ERROR"))
 }
 
 // outOfFiles reports whether err is this machine's lack of file descriptors,

@@ -40,6 +40,8 @@ func TestReason(t *testing.T) {
 		{"files, hidden", dial(os.NewSyscallError("socket", syscall.EMFILE)), "error", true},
 		{"reset", os.NewSyscallError("read", syscall.ECONNRESET), "connection reset", false},
 		{"closed", io.EOF, "connection closed", false},
+		{"closed, HTTP/2", errors.New("http2: client conn could not be established"), "connection closed", false},
+		{"authority, HTTP/3", errors.New("http3: parsing frame failed: CRYPTO_ERROR 0x130 (remote): tls: unknown certificate authority"), "tls", false},
 		{"authority", x509.UnknownAuthorityError{}, "tls", false},
 		{"a backend's own words", errors.New(`malformed HTTP status code "too many open files"`), "error", false},
 		{"a backend's own words at the end", errors.New(`malformed: too many open files`), "error", false},

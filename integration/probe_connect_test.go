@@ -2,17 +2,10 @@ package integration
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +37,7 @@ func TestProbeTCPOverTLS(t *testing.T) {
 		defer mu.Unlock()
 		seen, said = append(seen, secure.ConnectionState()), said+n
 	})
-	cert, key := ca.clientFiles(t)
+	cert, key := ca.clientFiles(t, "client.internal")
 	trust, name, auth := "tls_trust_pool file "+ca.file, "tls_server_name backend.internal", "tls_client_auth "+cert+" "+key
 	_, port, err := net.SplitHostPort(b.addr)
 	if err != nil {
@@ -147,41 +140,6 @@ func TestProbeOtherProtocolsIdleOptions(t *testing.T) {
 	if warned := c.warnings("has no effect"); len(warned) != 2 {
 		t.Errorf("got warnings %q", warned)
 	}
-}
-
-// mutualConfig returns the TLS config of a server of that name that wants
-// certificates of the authority.
-func (ca *authority) mutualConfig(t testing.TB, name string) *tls.Config {
-	t.Helper()
-	config := ca.serverConfig(t, name)
-	config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-	config.ClientCAs.AddCert(ca.cert)
-	return config
-}
-
-// clientFiles returns the files of a client certificate and its key.
-func (ca *authority) clientFiles(t testing.TB) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certDER, err := x509.CreateCertificate(rand.Reader, certificateTemplate("client"), ca.cert, private.Public(), ca.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: certDER}, key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
 }
 
 // A proxyListener wants a PROXY header of every connection.

@@ -277,7 +277,7 @@ func TestProbeGRPCOverTLS(t *testing.T) {
 	b := newGRPC(t, listenStable(t), nil, grpc.Creds(credentials.NewTLS(ca.mutualConfig(t, "backend.internal"))))
 	lax := newGRPC(t, tls.NewListener(listenStable(t), ca.serverConfig(t, "backend.internal")), nil) // without ALPN
 	plain := newGRPC(t, listenStable(t), nil)
-	cert, key := ca.clientFiles(t)
+	cert, key := ca.clientFiles(t, "client.internal")
 	trust := "tls_trust_pool file " + ca.file
 	name := "tls_server_name backend.internal"
 	auth := "tls_client_auth " + cert + " " + key
