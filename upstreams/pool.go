@@ -5,12 +5,18 @@
 // status changes, so that choosing takes no lock:
 //
 //	health checks --status--> Pool --rebuilds--> rotation
-//	                                                |
-//	request --> Begin --> Select --chooses from-----+
-//	                         |
-//	                      observer --books to--> account, asks for a check
-//	                         |                   if it could not connect
-//	                     transport
+//	      ^                                         |
+//	      |     request --> Begin --> Select --chooses from it
+//	      |                              |
+//	      +--asks for checks, ejects-- observer --books to--> account
+//	                                     |
+//	                                 transport
+//
+// What an attempt tells about its upstream goes back to the health checks: a
+// connection that did not come about, a failure that passive health checks
+// count, silence. And if an upstream leaves rotation while attempts wait for
+// it, these are cut loose, and go on to another one. A Request is the record
+// of one request's attempts, and the context that ends them.
 package upstreams
 
 import (
