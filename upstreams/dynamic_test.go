@@ -190,6 +190,29 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	})
 }
 
+// A request for which there are only ejected upstreams goes to these.
+func TestEjectedUpstreamsOfAListServeIfThereAreNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{tenants: map[string]string{"one": "a:1", "two": "b:1 c:1"}}
+		l := newLab(t, func(cfg *PoolConfig) {
+			s.from()(cfg)
+			ejecting(1, time.Minute)(cfg)
+			cfg.SourceDepends = true
+		})
+		l.start()
+		l.change(func() { l.status["a:1"], l.status["b:1"] = 500, 500 })
+		for range 10 {
+			if address, _ := l.as(t, "one").try(); address != "a:1" {
+				t.Fatalf("tenant one: %q", address)
+			}
+			_, _ = l.as(t, "two").try()
+		}
+		if l.in() != "c" || l.asked["b:1"] != 1 {
+			t.Errorf("in rotation: %s, requests %v", l.in(), l.asked)
+		}
+	})
+}
+
 func TestStaticUpstreamsServeOnAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{list: "error"}
