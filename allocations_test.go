@@ -114,7 +114,7 @@ func TestAllocations(t *testing.T) {
 		healthChecks string
 		most         float64
 	}{
-		"active checks":      {`{"active":{"protocol":"none"}}`, 4},
+		"active checks":      {`{"active":{"protocol":"none"}}`, 5},
 		"and passive checks": {`{"active":{"protocol":"none"},"passive":{"fail_duration":"10s"}}`, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,9 +1,9 @@
 // Package admin shows and steers the upstreams of all load_balance handlers
 // at Caddy's admin endpoint:
 //
-//	GET  /load_balance/upstreams[?pool=&upstream=]
-//	POST /load_balance/check?upstream=ADDRESS[&pool=]
-//	POST /load_balance/readmit?upstream=ADDRESS[&pool=]
+//	GET  /load_balance/upstreams[?pool=&upstream=][&explain=1]
+//	POST /load_balance/{drain|maint|ready}?upstream=ADDRESS[&pool=][&for=DURATION]
+//	POST /load_balance/{check|readmit}?upstream=ADDRESS[&pool=]
 package admin
 
 import (
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -26,7 +27,7 @@ func init() {
 // API is the admin API of load_balance. All answers are JSON arrays with an
 // object per pool and upstream, see Upstream. Errors are in the form of
 // Caddy's admin API: 404 for an unknown upstream or pool, 405 for a wrong
-// method, 400 for a missing parameter.
+// method, 400 for a missing parameter or a bad value.
 type API struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -41,9 +42,38 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 func (api *API) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/load_balance/upstreams", Handler: caddy.AdminHandlerFunc(api.list)},
+		{Pattern: "/load_balance/drain", Handler: mode(healthcheck.Drain)},
+		{Pattern: "/load_balance/maint", Handler: mode(healthcheck.Maint)},
+		{Pattern: "/load_balance/ready", Handler: mode(healthcheck.Ready)},
 		{Pattern: "/load_balance/check", Handler: action((*healthcheck.Target).CheckNow)},
 		{Pattern: "/load_balance/readmit", Handler: action((*healthcheck.Target).Readmit)},
 	}
+}
+
+// mode returns a handler that sets an operator mode, for a time if `for` is
+// given.
+func mode(m healthcheck.Mode) caddy.AdminHandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		lease, err := leaseOf(r)
+		if err != nil {
+			return err
+		}
+		return action(func(t *healthcheck.Target) { t.SetMode(m, lease) })(w, r)
+	}
+}
+
+// leaseOf returns the duration after which a mode ends by itself, 0 for
+// never.
+func leaseOf(r *http.Request) (time.Duration, error) {
+	query := r.URL.Query()
+	if !query.Has("for") {
+		return 0, nil
+	}
+	lease, err := caddy.ParseDuration(query.Get("for"))
+	if err != nil || lease <= 0 {
+		return 0, apiError(http.StatusBadRequest, fmt.Sprintf("the parameter 'for' must be a duration above zero, such as 10m, not '%s'", query.Get("for")))
+	}
+	return lease, nil
 }
 
 // list shows the upstreams.
@@ -51,7 +81,13 @@ func (*API) list(w http.ResponseWriter, r *http.Request) error {
 	if err := allow(r, http.MethodGet); err != nil {
 		return err
 	}
-	return write(w, filterOf(r))
+	explain := r.URL.Query().Get("explain")
+	switch explain {
+	case "", "0", "1":
+	default:
+		return apiError(http.StatusBadRequest, fmt.Sprintf("the parameter 'explain' must be 0 or 1, not '%s'", explain))
+	}
+	return write(w, filterOf(r), explain == "1")
 }
 
 // action returns a handler that does something to each named target and
@@ -74,7 +110,7 @@ func action(do func(*healthcheck.Target)) caddy.AdminHandlerFunc {
 		if !found {
 			return apiError(http.StatusNotFound, "no such upstream: "+f.String())
 		}
-		return write(w, f)
+		return write(w, f, false)
 	}
 }
 
@@ -114,13 +150,17 @@ func (f filter) each(do func(upstreams.Upstream) bool) {
 
 // write writes the upstreams that match one by one, so that no answer is
 // built whole in memory.
-func write(w http.ResponseWriter, f filter) error {
+func write(w http.ResponseWriter, f filter, explain bool) error {
 	w.Header().Set("Content-Type", "application/json")
 	before := "["
 	var err error
 	f.each(func(u upstreams.Upstream) bool {
 		var object []byte
-		if object, err = json.Marshal(newUpstream(u)); err == nil {
+		shown := newUpstream(u)
+		if explain {
+			shown.Explanation = newExplanation(u)
+		}
+		if object, err = json.Marshal(shown); err == nil {
 			_, err = fmt.Fprintf(w, "%s%s", before, object)
 		}
 		before = ",\n"

@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
 )
 
@@ -16,7 +17,7 @@ type Upstream struct {
 	// upstream gets new requests.
 	Status     string `json:"status"`
 	InRotation bool   `json:"in_rotation"`
-	// Operator is the operator mode. It is always ready.
+	// Operator is the operator mode: ready, drain or maint.
 	Operator string `json:"operator"`
 	// Weight is the upstream's share of the turns, 0 for none. Backup says
 	// that it gets requests only while no other is in rotation.
@@ -50,6 +51,8 @@ type Upstream struct {
 	InFlight int    `json:"in_flight"`
 	Requests uint64 `json:"requests"`
 	Errors   uint64 `json:"errors"`
+	// Explanation is there if it was asked for.
+	*Explanation
 }
 
 // Check is the result of a check.
@@ -67,23 +70,29 @@ func newUpstream(u upstreams.Upstream) Upstream {
 	shown := Upstream{
 		Pool: u.Pool, Address: u.Address,
 		Status: u.Status.String(), InRotation: u.InRotation,
-		Operator: "ready", Weight: u.Weight, Backup: u.Backup,
+		Operator: u.Mode.String(), Weight: u.Weight, Backup: u.Backup,
 		Failures: u.Failures, MaxFailures: u.MaxFailures,
 		DelayMS: u.Delay.Milliseconds(), Reason: u.Reason,
 		Since: moment(u.Since), NextCheck: moment(u.Next), RetireAt: moment(u.RetireAt),
 		EjectedUntil: moment(u.EjectedUntil),
 		InFlight:     u.InFlight, Requests: u.Requests, Errors: u.Errors,
 	}
-	if last := u.Last; !last.Time.IsZero() {
-		shown.LastCheck = &Check{
-			Time: moment(last.Time), DurationMS: float64(last.Duration.Microseconds()) / 1000,
-			OK: last.OK, StatusCode: last.StatusCode, Error: last.Reason,
-		}
-		if last.Detail != "" {
-			shown.LastCheck.Error += ": " + last.Detail
-		}
+	if !u.Last.Time.IsZero() {
+		last := newCheck(u.Last)
+		shown.LastCheck = &last
 	}
 	return shown
+}
+
+func newCheck(report healthcheck.Report) Check {
+	check := Check{
+		Time: moment(report.Time), DurationMS: float64(report.Duration.Microseconds()) / 1000,
+		OK: report.OK, StatusCode: report.StatusCode, Error: report.Reason,
+	}
+	if report.Detail != "" {
+		check.Error += ": " + report.Detail
+	}
+	return check
 }
 
 // moment returns t for JSON, nil for the zero time.

@@ -94,6 +94,19 @@ func (s *State) RetireIn(set Settings) (time.Duration, bool) {
 	return add(times(mean, climb), times(set.MaxInterval, left-climb)), true
 }
 
+// Forecast returns when a target is checked, given the time of its next
+// check, if every check fails from now on and takes no time: at most so many
+// times, and until it is retired, which it may be if others says so.
+func (s State) Forecast(set Settings, next time.Time, most int, others bool) (checks []time.Time, retired bool) {
+	for len(checks) < most && s.Status != Retired {
+		checks = append(checks, next)
+		s.Apply(set, Result{Others: others})
+		delay, _ := s.Delay(set)
+		next = next.Add(delay)
+	}
+	return checks, s.Status == Retired
+}
+
 // rungs returns how many delays of the ladder there are before MaxInterval
 // cuts it off.
 func (set Settings) rungs() int {

@@ -66,7 +66,7 @@ func (r *Registry) prove(rec *record, now time.Time) {
 		rec.show(true, now)
 		return
 	}
-	if rec.state.Status != Up || !rec.extraAt.IsZero() {
+	if rec.state.Status != Up || !rec.extraAt.IsZero() || rec.operator.mode == Maint {
 		return // what is scheduled decides
 	}
 	if rec.running == nil {

@@ -114,10 +114,10 @@ func (gen *Generation) Start() {
 		gen.started = true
 		delete(r.provisional, gen.config)
 		gen.saved = make(map[*record]*record)
-		kept := make(map[Key]ejection)
+		kept := make(map[Key]standing)
 		if n := len(r.generations); n > 0 {
 			r.generations[n-1].rest(gen.saved, now)
-			kept = r.generations[n-1].ejections()
+			kept = r.generations[n-1].standings()
 		}
 		r.generations = append(r.generations, gen)
 		gen.drive(gen.groups, kept, now)
@@ -127,14 +127,21 @@ func (gen *Generation) Start() {
 	}
 }
 
-// ejections returns the ejections of all targets, by pool and address, which
-// is what they go by.
-func (gen *Generation) ejections() map[Key]ejection {
-	all := make(map[Key]ejection)
+// standing is what goes with pool and address, whatever the check.
+type standing struct {
+	ejection ejection
+	operator operator
+}
+
+// standings returns the standings of all targets that have one, by pool and
+// address.
+func (gen *Generation) standings() map[Key]standing {
+	all := make(map[Key]standing)
 	for _, g := range gen.groups {
 		for _, t := range g.targets {
-			if e := t.rec.Load().ejection; e != (ejection{}) {
-				all[t.key().place()] = e
+			rec := t.rec.Load()
+			if s := (standing{rec.ejection, rec.operator}); s != (standing{}) {
+				all[t.key().place()] = s
 			}
 		}
 	}
@@ -178,8 +185,8 @@ func (gen *Generation) rest(saved map[*record]*record, now time.Time) {
 }
 
 // drive makes the groups' targets the drivers of their records. Where one has
-// a record of its own now, it keeps the ejection.
-func (gen *Generation) drive(groups []*Group, kept map[Key]ejection, now time.Time) {
+// a record of its own now, it keeps the standing.
+func (gen *Generation) drive(groups []*Group, kept map[Key]standing, now time.Time) {
 	for _, g := range groups {
 		for _, t := range g.targets {
 			t.drive(kept, now)
@@ -191,7 +198,7 @@ func (gen *Generation) drive(groups []*Group, kept map[Key]ejection, now time.Ti
 }
 
 // drive makes t the driver of the record of its key.
-func (t *Target) drive(kept map[Key]ejection, now time.Time) {
+func (t *Target) drive(kept map[Key]standing, now time.Time) {
 	r := t.registry
 	known, key := t.rec.Load(), t.key()
 	rec := r.records[key]
@@ -206,8 +213,8 @@ func (t *Target) drive(kept map[Key]ejection, now time.Time) {
 		t.follow(rec)
 	}
 	rec.driver = t
-	if e, ok := kept[key.place()]; ok && e != rec.ejection {
-		rec.ejection = e
+	if s, ok := kept[key.place()]; ok && s != (standing{rec.ejection, rec.operator}) {
+		rec.ejection, rec.operator = s.ejection, s.operator
 		rec.show(false, now)
 	}
 }
@@ -225,6 +232,7 @@ func (g *Group) begin(now time.Time) {
 func (t *Target) begin(now time.Time) {
 	r, rec := t.registry, t.rec.Load()
 	switch {
+	case rec.operator.mode == Maint:
 	case t.probe != nil && !rec.known():
 		r.firsts = append(r.firsts, rec)
 		return
@@ -294,9 +302,9 @@ func (r *Registry) end(gen *Generation, now time.Time) {
 // restore takes back what has been learned since saved was forked.
 func (rec *record) restore(saved *record) {
 	from := rec.state.Status
-	rec.state, rec.loud, rec.last = saved.state, saved.loud, saved.last
+	rec.state, rec.loud, rec.last, rec.history = saved.state, saved.loud, saved.last, saved.history
 	rec.delay, rec.next = saved.delay, saved.next
-	rec.ejection = saved.ejection
+	rec.ejection, rec.operator = saved.ejection, saved.operator
 	rec.move(from, saved.reason, saved.since)
 	rec.since, rec.back = saved.since, saved.back
 }

@@ -152,7 +152,7 @@ func (g *Group) recall(now time.Time) {
 	nothing := g.in[Primary]+g.in[Backup] == 0
 	for _, t := range g.targets {
 		rec := t.rec.Load()
-		if rec.driver != t {
+		if rec.driver != t || rec.operator.mode != Ready {
 			continue
 		}
 		if rec.state.Status == Retired && (g.in[t.tier] == 0 && t.tier != Spare || nothing) {
@@ -181,7 +181,7 @@ func (g *Group) Ask() bool {
 			if rec.running != nil {
 				waiting = true
 			}
-			if rec.driver != t || t.probe == nil || rec.running != nil || now.Sub(rec.extraLast) < askGap {
+			if !t.checks(rec) || rec.running != nil || now.Sub(rec.extraLast) < askGap {
 				continue
 			}
 			g.asked[g.askAt] = now

@@ -28,6 +28,9 @@ type Info struct {
 	// EjectedUntil at least.
 	Ejected      bool
 	EjectedUntil time.Time
+	// Mode is the operator mode, Lease when it ends by itself, zero for never.
+	Mode  Mode
+	Lease time.Time
 	// Back is when it came back into rotation. Zero if it was never out of it.
 	Back time.Time
 }
@@ -43,6 +46,7 @@ func (t *Target) Info() Info {
 		Failures: rec.state.Failures, MaxFailures: set.limit(),
 		Delay: rec.delay, Reason: rec.reason, Since: rec.since,
 		Last: rec.last, Next: rec.next, Back: rec.back,
+		Mode: rec.operator.mode, Lease: rec.operator.until,
 		Ejected: rec.ejection.out, EjectedUntil: rec.ejection.until,
 	}
 	if in, ok := rec.state.RetireIn(set); ok && !rec.next.IsZero() && t.group.others(t) {

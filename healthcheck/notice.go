@@ -26,6 +26,8 @@ type notice struct {
 	// void marks a check that had no result, doubt one that was not counted
 	// because requests are answered.
 	void, doubt bool
+	// mode is the operator mode from now on, wasMode the one before.
+	mode, wasMode Mode
 	// ejected and restored mark what requests have to do with, not checks.
 	ejected, restored bool
 }
@@ -87,7 +89,7 @@ func (r *Registry) notify(what notice) {
 
 // worth reports whether it is to be logged at all.
 func (n *notice) worth() bool {
-	special := n.void || n.doubt || n.ejected || n.restored
+	special := n.void || n.doubt || n.ejected || n.restored || n.mode != n.wasMode
 	return special && !n.quiet || n.from != n.to || n.group.cfg.Logger.Core().Enabled(zapcore.DebugLevel)
 }
 
@@ -123,6 +125,9 @@ func (n *notice) log() {
 		fields = append(fields, zap.String("readmitted", "by an operator"))
 	case n.to == Retired:
 		fields = append(fields, zap.Time("readmitted", n.next))
+	case n.mode != n.wasMode && !n.next.IsZero():
+		fields = append(fields, zap.Time("ends", n.next))
+	case n.mode != n.wasMode:
 	case n.ejected:
 		fields = append(fields, zap.Duration("hold", n.delay), zap.Time("ejected_until", n.next))
 	case !n.next.IsZero():
@@ -137,14 +142,20 @@ func (n *notice) log() {
 // before and after return the statuses, or "ejected" where that makes the
 // difference.
 func (n *notice) before() string {
-	if n.restored {
+	switch {
+	case n.mode != n.wasMode:
+		return n.wasMode.String()
+	case n.restored:
 		return "ejected"
 	}
 	return n.from.String()
 }
 
 func (n *notice) after() string {
-	if n.ejected {
+	switch {
+	case n.mode != n.wasMode:
+		return n.mode.String()
+	case n.ejected:
 		return "ejected"
 	}
 	return n.to.String()
@@ -161,6 +172,12 @@ func (n *notice) line() (zapcore.Level, string) {
 		return zapcore.DebugLevel, "check timed out again, but requests are answered: not counted"
 	case n.doubt:
 		return zapcore.WarnLevel, "check timed out, but requests are answered: not counted"
+	case n.mode != n.wasMode && n.mode == Ready:
+		return zapcore.InfoLevel, "upstream is ready for requests, as far as the operator goes"
+	case n.mode != n.wasMode && n.mode == Drain:
+		return zapcore.InfoLevel, "upstream is drained by the operator: no new requests"
+	case n.mode != n.wasMode:
+		return zapcore.InfoLevel, "upstream is in maintenance: no requests, no checks"
 	case n.ejected && n.quiet:
 		return zapcore.DebugLevel, "upstream is ejected again"
 	case n.ejected:

@@ -37,10 +37,12 @@ type record struct {
 	key      Key
 	state    State
 	ejection ejection
-	// status, out, trial and serial mirror state and ejection for readers
-	// without the lock. trial is the serial number of an ejection that waits
-	// for a trial request, else 0.
+	operator operator
+	// status, mode, out, trial and serial mirror these for readers without
+	// the lock. trial is the serial number of an ejection that waits for a
+	// trial request, else 0.
 	status atomic.Uint32
+	mode   atomic.Uint32
 	out    atomic.Bool
 	trial  atomic.Uint64
 	serial atomic.Uint64
@@ -56,7 +58,8 @@ type record struct {
 	// loud says that the retirement going on, or the last one, was reported.
 	loud bool
 	// last is the newest result; its Time is zero if there is none.
-	last Report
+	last    Report
+	history recent
 	// void says that the newest check had no result, doubted that it was not
 	// counted for the benefit of the doubt.
 	void, doubted bool
@@ -86,28 +89,29 @@ func (rec *record) known() bool { return rec.state.Status != Unknown }
 func (rec *record) fork(key Key) *record {
 	forked := &record{
 		key: key, state: rec.state, since: rec.since, reason: rec.reason, back: rec.back,
-		loud: rec.loud, last: rec.last, delay: rec.delay, next: rec.next,
+		loud: rec.loud, last: rec.last, history: rec.history.clone(), delay: rec.delay, next: rec.next,
 		extraAt: rec.extraAt, unchecked: rec.unchecked,
 	}
 	if key.Pool == rec.key.Pool {
-		forked.ejection = rec.ejection
+		forked.ejection, forked.operator = rec.ejection, rec.operator
 	}
 	forked.mirror()
 	return forked
 }
 
-// mirror shows state and ejection to readers without the lock, and reports
+// mirror shows state, ejection and mode to readers without the lock, and reports
 // whether they see a change.
 func (rec *record) mirror() bool {
 	trial := uint64(0)
-	if rec.ejection.out && !rec.ejection.held && rec.unchecked {
+	if rec.ejection.out && !rec.ejection.held && rec.unchecked && rec.operator.mode == Ready {
 		trial = rec.ejection.serial
 	}
 	changed := rec.status.Swap(uint32(rec.state.Status)) != uint32(rec.state.Status)
+	changed = rec.mode.Swap(uint32(rec.operator.mode)) != uint32(rec.operator.mode) || changed
 	changed = rec.out.Swap(rec.ejection.out) != rec.ejection.out || changed
 	changed = rec.trial.Swap(trial) != trial || changed
 	rec.serial.Store(rec.ejection.serial)
-	rec.in = rec.state.Status == Up && !rec.ejection.out
+	rec.in = rec.state.Status == Up && !rec.ejection.out && rec.operator.mode == Ready
 	return changed
 }
 
@@ -121,7 +125,7 @@ func (rec *record) move(from Status, reason string, now time.Time) {
 	rec.show(from != Unknown, now)
 }
 
-// show shows state and ejection, and tells the targets that follow. again
+// show shows state, ejection and mode, and tells the targets that follow. again
 // says that a target in rotation now has come back into it.
 func (rec *record) show(again bool, now time.Time) {
 	before := rec.in
@@ -151,7 +155,8 @@ func (rec *record) schedule(set Settings, now time.Time, firstPass bool) {
 }
 
 // due returns when the record wants something done: its next check, scheduled
-// or extra, or the end of its hold. It is false if it wants nothing.
+// or extra, or the end of its hold or of its mode. It is false if it wants
+// nothing.
 func (rec *record) due() (time.Time, bool) {
 	at := rec.next
 	if !rec.extraAt.IsZero() && (at.IsZero() || rec.extraAt.Before(at)) {
@@ -159,6 +164,9 @@ func (rec *record) due() (time.Time, bool) {
 	}
 	if rec.ejection.held && (at.IsZero() || rec.ejection.until.Before(at)) {
 		at = rec.ejection.until
+	}
+	if lease := rec.operator.until; !lease.IsZero() && (at.IsZero() || lease.Before(at)) {
+		at = lease
 	}
 	return at, !at.IsZero()
 }

@@ -125,6 +125,9 @@ func (r *Registry) fire(rec *record) {
 		if rec.driver == nil {
 			return
 		}
+		if lease := rec.operator.until; !lease.IsZero() && !now.Before(lease) {
+			r.operate(rec, operator{}, now)
+		}
 		if rec.ejection.prove(now) {
 			r.prove(rec, now)
 		}
@@ -193,6 +196,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	t := rec.driver
 	set := t.group.cfg.Settings
 	if report.Void {
+		rec.history.add(Past{report, check.extra, false})
 		r.notify(notice{
 			group: t.group, address: t.address, report: report, void: true, quiet: rec.void,
 			from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
@@ -210,6 +214,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	}
 	rec.doubted = false
 	e := rec.state.Apply(set, Result{Pass: report.OK, Extra: check.extra, Others: t.group.others(t)})
+	rec.history.add(Past{report, check.extra, e.Counted})
 	if !report.OK {
 		rec.extraAt = time.Time{} // what was asked for is known now
 	}
@@ -246,6 +251,7 @@ func (r *Registry) doubt(rec *record, check *run, report Report, now time.Time) 
 		group: rec.driver.group, address: rec.driver.address, report: report, doubt: true, quiet: rec.doubted,
 		from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
 	})
+	rec.history.add(Past{report, check.extra, false})
 	rec.doubted = true
 	if !check.extra {
 		rec.next = now.Add(spread(set.Interval, set.Jitter, rand.Float64()))
@@ -272,7 +278,7 @@ func (r *Registry) readmitted(rec *record, loud bool, now time.Time) {
 func (r *Registry) readmit(t *Target) {
 	r.update(func(now time.Time) {
 		rec := t.rec.Load()
-		if rec.driver != t || rec.state.Status != Retired {
+		if rec.driver != t || rec.state.Status != Retired || rec.operator.mode == Maint {
 			return
 		}
 		rec.state.Readmit()
@@ -286,7 +292,7 @@ func (r *Registry) readmit(t *Target) {
 func (r *Registry) ask(t *Target, gap time.Duration) {
 	r.update(func(now time.Time) {
 		rec := t.rec.Load()
-		if rec.driver != t || t.probe == nil || !rec.extraAt.IsZero() {
+		if !t.checks(rec) || !rec.extraAt.IsZero() {
 			return
 		}
 		at := now
@@ -309,7 +315,7 @@ func (r *Registry) startFirsts(now time.Time) {
 	for len(r.firsts) > 0 && r.starting < firstMost {
 		rec := r.firsts[0]
 		r.firsts = r.firsts[1:]
-		if rec.driver == nil || rec.running != nil || rec.known() {
+		if rec.driver == nil || rec.running != nil || rec.known() || rec.operator.mode == Maint {
 			continue
 		}
 		r.starting++

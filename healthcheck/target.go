@@ -69,7 +69,7 @@ func (t *Target) Back() time.Time {
 // Spare ones never are. It takes no lock.
 func (t *Target) InRotation() bool {
 	rec := t.rec.Load()
-	return t.tier != Spare && Status(rec.status.Load()) == Up && !rec.out.Load()
+	return t.tier != Spare && Status(rec.status.Load()) == Up && !rec.out.Load() && Mode(rec.mode.Load()) == Ready
 }
 
 // Answered notes that a request was answered, with a status below 500.
@@ -110,6 +110,11 @@ func (t *Target) CheckNow() { t.registry.ask(t, 0) }
 // Readmit ends the retirement of a retired target: it is down, with no
 // failures, and checked at once. In any other status it does nothing.
 func (t *Target) Readmit() { t.registry.readmit(t) }
+
+// checks reports whether t is to check the target of rec at all.
+func (t *Target) checks(rec *record) bool {
+	return rec.driver == t && t.probe != nil && rec.operator.mode != Maint
+}
 
 func (t *Target) key() Key {
 	return Key{Pool: t.group.name, Address: t.address, Check: t.check, Transport: t.via}

@@ -33,7 +33,7 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if u == nil { // not possible: Select returns no other
 		return o.RoundTripper.RoundTrip(req)
 	}
-	r.tried = append(r.tried, u)
+	r.path = append(r.path, u)
 	u.account.requests.Add(1)
 
 	var body *clientBody
@@ -93,7 +93,8 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		p.failed(u, ejections, wrong, now)
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
-		resp.Body = &answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
+		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
+		resp.Body = &r.answer // the one before is closed
 	}
 }
 

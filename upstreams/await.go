@@ -1,9 +1,12 @@
 package upstreams
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
 
 const (
@@ -47,11 +50,25 @@ func (p *Pool) fallback(r *Request) *rotation {
 	if !p.episode.Swap(true) {
 		p.cfg.Logger.Warn("no upstream is in rotation: trying all of them", zap.String("pool", p.Name()))
 	}
+	places := p.places.Load()
+	list := places.list
 	if r.list != nil {
-		return wholeRotation(evenly(r.list))
+		list = evenly(r.list)
 	}
-	return p.places.Load().all
+	if !slices.ContainsFunc(list, inMaint) {
+		if r.list == nil {
+			return places.all
+		}
+		return wholeRotation(list)
+	}
+	rot := wholeRotation(slices.DeleteFunc(slices.Clone(list), inMaint))
+	if len(rot.ups) == 0 {
+		return nil
+	}
+	return rot
 }
+
+func inMaint(at place) bool { return at.target.Mode() == healthcheck.Maint }
 
 // awaitFirst waits for first results.
 func (p *Pool) awaitFirst(r *Request) *rotation {

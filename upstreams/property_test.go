@@ -149,8 +149,8 @@ func (m *model) checkRequest() {
 		tried[address] = true
 		r.req.URL.Host = address
 		r.record.attempts++
-		r.record.tried = append(r.record.tried, chosen)
-		if len(r.record.tried) == 1 && len(tried) > 1 { // a new round
+		r.record.path = append(r.record.path, chosen)
+		if len(r.record.tried()) == 1 && len(tried) > 1 { // a new round
 			tried = map[string]bool{address: true}
 		}
 	}

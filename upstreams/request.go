@@ -3,8 +3,11 @@ package upstreams
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // Request is what one request has tried so far in one pool, and the context
@@ -15,9 +18,13 @@ type Request struct {
 	context.Context
 	pool *Pool
 
-	// tried are the upstreams that this round of retries has tried.
-	tried []*upstream
+	// path are the upstreams of the attempts, of which those from round on
+	// are this round of retries.
+	path  []*upstream
+	round int
 	room  [4]*upstream
+	// successor is the record of a pool that has the request after this one.
+	successor *Request
 	// attempts counts the attempts, idle the rounds without one.
 	attempts, idle int
 	// began is when the request came, if time limits its retries.
@@ -33,6 +40,9 @@ type Request struct {
 	// ejection that it decides on.
 	onTrial *upstream
 	trial   uint64
+
+	// answer is the response body of the latest attempt.
+	answer answer
 
 	// rescued says that an attempt was cut loose, which happens once.
 	rescued bool
@@ -60,7 +70,10 @@ const (
 // and End after the last one.
 func (p *Pool) Begin(ctx context.Context) *Request {
 	r := &Request{Context: ctx, pool: p}
-	r.tried = r.room[:0]
+	r.path = r.room[:0]
+	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		r.tell(repl)
+	}
 	if p.cfg.Retry != nil && p.cfg.Retry.TryDuration > 0 {
 		r.began = time.Now()
 	}
@@ -85,14 +98,31 @@ func (r *Request) End() {
 // rotation, without a single attempt.
 func (r *Request) Unserved() bool { return r.gaveUp && r.attempts == 0 }
 
+// tried returns the upstreams that this round of retries has tried.
+func (r *Request) tried() []*upstream { return r.path[r.round:] }
+
 // hasTried reports whether this round of retries has tried u.
-func (r *Request) hasTried(u *upstream) bool {
-	for _, t := range r.tried {
-		if t == u {
-			return true
-		}
+func (r *Request) hasTried(u *upstream) bool { return slices.Contains(r.tried(), u) }
+
+// last returns the upstream of the latest attempt, nil if there was none.
+func (r *Request) last() *upstream {
+	if len(r.path) == 0 {
+		return nil
 	}
-	return false
+	return r.path[len(r.path)-1]
+}
+
+// maxPath is how much of the path of earlier rounds is remembered.
+const maxPath = 32
+
+// startRound starts another round of retries, in which but the last upstream
+// nothing has been tried.
+func (r *Request) startRound() {
+	r.round = len(r.path) - 1
+	if most := r.round - maxPath; most > 0 {
+		r.path = r.path[:copy(r.path, r.path[most:])]
+		r.round = maxPath
+	}
 }
 
 // Value implements context.Context. A pool is the key of its record.

@@ -45,7 +45,7 @@ func (p *Pool) another(r *Request) bool {
 			others++
 		}
 	}
-	return others > len(r.tried)-1
+	return others > len(r.tried())-1
 }
 
 // rescuable reports whether the attempt that is about to begin may be cut

@@ -49,6 +49,7 @@ func newRotation(places []place) *rotation {
 		case at.weight == 0:
 		case at.target.InRotation():
 			tiers[tier] = append(tiers[tier], at)
+		case at.target.Mode() != healthcheck.Ready:
 		case at.target.Status() == healthcheck.Up:
 			ejected = append(ejected, at)
 			if at.target.Trial() != 0 {

@@ -59,7 +59,7 @@ func (p *Pool) current(r *Request) *rotation {
 // all, there is none in the pool's single round of retries; else a new round
 // begins, with another than the last one tried.
 func (p *Pool) pick(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
-	if len(r.tried) == 0 {
+	if len(r.tried()) == 0 {
 		return p.from(rot, r, req, w)
 	}
 	switch {
@@ -69,10 +69,9 @@ func (p *Pool) pick(rot *rotation, r *Request, req *http.Request, w http.Respons
 	case p.cfg.SingleRound:
 		return nil
 	default:
-		last := r.tried[len(r.tried)-1]
-		r.tried = append(r.tried[:0], last)
+		r.startRound()
 		if rot.exhausted(r) {
-			r.tried = r.tried[:0]
+			r.round = len(r.path)
 		}
 	}
 	return p.from(rot, r, req, w)
@@ -115,7 +114,7 @@ func (p *Pool) next(rot *rotation, r *Request) *upstream {
 // sends none elsewhere.
 func (p *Pool) byPolicy(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
 	ups, pool := rot.ups, rot.pool
-	if len(r.tried) > 0 || len(rot.trials) > 0 {
+	if len(r.tried()) > 0 || len(rot.trials) > 0 {
 		ups = slices.DeleteFunc(slices.Concat(ups, rot.trials), r.hasTried)
 		pool = make(reverseproxy.UpstreamPool, len(ups))
 		for i, u := range ups {
