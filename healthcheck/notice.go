@@ -77,8 +77,15 @@ func (n *notices) work() {
 	}
 }
 
-// notify logs what, and emits it as far as somebody listens.
+// notify logs what, emits it as far as somebody listens, and remembers it if
+// it is a transition. The registry's lock is held.
 func (r *Registry) notify(what notice) {
+	if what.transition() {
+		r.journal.add(Transition{
+			Time: time.Now(), Pool: what.group.name, Address: what.address,
+			From: what.before(), To: what.after(), Reason: what.reason,
+		})
+	}
 	if what.worth() {
 		r.logs.add(what)
 	}

@@ -33,6 +33,7 @@ type Registry struct {
 	left  []*Target
 
 	logs, events notices
+	journal      journal
 }
 
 // NewRegistry returns an empty registry.

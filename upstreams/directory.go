@@ -16,6 +16,12 @@ func Pools() []*Pool {
 	return pools
 }
 
+// Transitions returns the latest transitions of all pools, newest first.
+func Transitions() []healthcheck.Transition { return registry.Transitions() }
+
+// Transited returns a channel that is closed at the next transition.
+func Transited() <-chan struct{} { return registry.Transited() }
+
 // Upstream is what is known about one upstream of a pool, to be shown.
 type Upstream struct {
 	healthcheck.Info

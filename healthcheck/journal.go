@@ -1,0 +1,77 @@
+package healthcheck
+
+import (
+	"sync"
+	"time"
+)
+
+// journalMost is how many transitions are remembered, of all targets together.
+const journalMost = 50
+
+// Transition is a change of a target that people were told about, as it is
+// remembered.
+type Transition struct {
+	Time          time.Time
+	Pool, Address string
+	// From and To are statuses, operator modes, or "ejected".
+	From, To string
+	// Reason says why. It may be empty.
+	Reason string
+}
+
+// journal is the latest transitions, in a ring.
+type journal struct {
+	mu      sync.Mutex
+	list    []Transition
+	next    int
+	changed chan struct{} // closed at the next transition, nil if nobody waits
+}
+
+// add remembers a transition instead of the oldest one.
+func (j *journal) add(t Transition) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.list) < journalMost {
+		j.list = append(j.list, t)
+	} else {
+		j.list[j.next] = t
+		j.next = (j.next + 1) % journalMost
+	}
+	if j.changed != nil {
+		close(j.changed)
+		j.changed = nil
+	}
+}
+
+// Transitions returns the latest transitions, newest first: those that made
+// a log line, so the quiet returns of a dead target are not among them.
+func (r *Registry) Transitions() []Transition {
+	j := &r.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.list)
+	list := make([]Transition, n)
+	for i := range n {
+		list[i] = j.list[(j.next+n-1-i)%n]
+	}
+	return list
+}
+
+// Transited returns a channel that is closed at the next transition.
+func (r *Registry) Transited() <-chan struct{} {
+	j := &r.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.changed == nil {
+		j.changed = make(chan struct{})
+	}
+	return j.changed
+}
+
+// transition reports whether the notice is about a change to be remembered.
+func (n *notice) transition() bool {
+	if n.quiet || n.void || n.doubt {
+		return false
+	}
+	return n.from != n.to || n.ejected || n.restored || n.mode != n.wasMode
+}
