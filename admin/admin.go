@@ -156,7 +156,7 @@ func write(w http.ResponseWriter, f filter, explain bool) error {
 	var err error
 	f.each(func(u upstreams.Upstream) bool {
 		var object []byte
-		shown := newUpstream(u)
+		shown := NewUpstream(u)
 		if explain {
 			shown.Explanation = newExplanation(u)
 		}

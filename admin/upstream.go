@@ -66,7 +66,8 @@ type Check struct {
 	Error string `json:"error"`
 }
 
-func newUpstream(u upstreams.Upstream) Upstream {
+// NewUpstream returns what is known about u as the API shows it.
+func NewUpstream(u upstreams.Upstream) Upstream {
 	shown := Upstream{
 		Pool: u.Pool, Address: u.Address,
 		Status: u.Status.String(), InRotation: u.InRotation,
