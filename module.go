@@ -7,6 +7,7 @@
 //	upstreams    the upstreams of a handler: rotation, selection, attempts
 //	healthcheck  which upstreams are fit to serve: statuses, schedule, checks
 //	admin        the admin API
+//	statuspage   the status page, directive load_balance_status
 package loadbalance
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin" // the admin API
 	"github.com/caddy-loadbalance/caddy-loadbalance/caddyfile"
+	_ "github.com/caddy-loadbalance/caddy-loadbalance/statuspage" // the status page
 )
 
 func init() {
