@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +65,7 @@ func startBrowser(t testing.TB) *chromium {
 	cmd := exec.Command(path,
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
 		"--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 		"--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
@@ -256,6 +259,15 @@ func (tb *tab) console() []string {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	return tb.problems
+}
+
+// forgive forgets the errors that have one of these texts.
+func (tb *tab) forgive(texts ...string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.problems = slices.DeleteFunc(tb.problems, func(problem string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(problem, text) })
+	})
 }
 
 // eval evaluates an expression, which may be a promise, in a tab.

@@ -111,7 +111,7 @@ func decimal(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
 
 // Says sums up a pool.
 func (h health) Says() string {
-	says := ""
+	var says string
 	switch {
 	case h.Total == 0:
 		return "no upstreams"
