@@ -75,10 +75,10 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 			mode: op.mode, wasMode: from, next: op.until, failures: rec.state.Failures,
 		})
 	}
+	if op.mode == Maint && from != Maint {
+		r.left = append(r.left, rec.followers...)
+	}
 	if was && !rec.in {
-		if op.mode == Maint {
-			r.left = append(r.left, rec.followers...)
-		}
 		t.group.recall(now)
 	}
 	if rec.running == nil {
