@@ -149,20 +149,29 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 }
 
 // inherit makes known what the pool of that name in the older config had from
-// its dynamic source, so that it need not be checked anew.
+// its dynamic source, so that it need not be checked anew, and when the source
+// has returned it last.
 func (p *Pool) inherit() {
 	for _, older := range Pools() {
 		if older == p || older.Name() != p.Name() {
 			continue
 		}
 		var list []*reverseproxy.Upstream
+		seen := make(map[string]int64)
 		for _, u := range older.places.Load().byAddress {
 			if u.dynamic {
 				list = append(list, &reverseproxy.Upstream{Dial: u.address, MaxRequests: u.proxy.MaxRequests})
+				seen[u.address] = u.seen.Load() - int64(p.began.Sub(older.began))
 			}
 		}
-		if len(list) > 0 {
-			p.see(p.admit(list))
+		if len(list) == 0 {
+			continue
+		}
+		places := p.enroll(list)
+		for address, at := range seen {
+			if u := places.byAddress[address]; u != nil && u.seen.Load() == 0 { // not seen by p itself
+				u.seen.Store(at)
+			}
 		}
 	}
 }

@@ -287,3 +287,25 @@ func TestDynamicUpstreamsOverReloads(t *testing.T) {
 		}
 	})
 }
+
+// Reloads do not keep alive what the source does not return any more.
+func TestGoneUpstreamsOverReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		synctest.Wait()
+		s.says("a:1")
+		time.Sleep(unseenMost / 2)
+		next := newLab(t, s.from())
+		next.start()
+		l.pool.Close()
+		if got := next.rows(); got != "a up, b up" {
+			t.Errorf("rows %s", got)
+		}
+		time.Sleep(unseenMost/2 + 2*refreshEvery)
+		if got := next.rows(); got != "a up" {
+			t.Errorf("rows %s", got)
+		}
+	})
+}
