@@ -427,7 +427,7 @@ func TestDynamicUpstreamsAreEjected(t *testing.T) {
 	f := newFleet(t, 2)
 	f.publish("web.internal", 0, 1)
 	f.broken[0].Store(true)
-	site, url := balancedSite(t, "", "name web", f.a("web.internal"), "health_interval 500ms", "health_increment 0",
+	site, url := balancedSite(t, "", "name web", f.a("web.internal"), "health_interval 1s", "health_increment 0",
 		"fail_duration 1m", "max_fails 3", "unhealthy_status 500")
 	c := startCaddy(t, site)
 	c.waitStatuses(t, "web", map[string]string{f.addresses[0]: "up", f.addresses[1]: "up"})
@@ -439,7 +439,7 @@ func TestDynamicUpstreamsAreEjected(t *testing.T) {
 		t.Fatalf("%+v", shown)
 	}
 	f.broken[0].Store(false)
-	for time.Now().Before(*shown.EjectedUntil) {
+	for time.Until(*shown.EjectedUntil) > 200*time.Millisecond {
 		get(t, url)
 	}
 	if n := f.backends[0].requests.Load(); n != 3 {
@@ -447,6 +447,16 @@ func TestDynamicUpstreamsAreEjected(t *testing.T) {
 	}
 	c.waitInRotation(t, f.addresses[0])
 	requireShares(t, url, 30, f.addresses...)
+
+	// It stays when it is the only one: the other one, though up, is gone.
+	f.broken[0].Store(true)
+	f.publish("web.internal", 0)
+	time.Sleep(50 * time.Millisecond) // longer than answers are kept
+	for range 6 {
+		if status, body := get(t, url); status != http.StatusInternalServerError || body != f.addresses[0] {
+			t.Errorf("status %d: %s", status, body)
+		}
+	}
 }
 
 // The cookie policy keeps clients where they are while the others come and

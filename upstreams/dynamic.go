@@ -50,9 +50,52 @@ func (p *Pool) ask(r *Request, req *http.Request) {
 	if err != nil {
 		p.cfg.Logger.Error("getting dynamic upstreams failed: the static upstreams serve", zap.Error(err))
 		r.list = nil
+		if r.Context.Err() == nil {
+			p.serve(statics(p.places.Load()))
+		}
 		return
 	}
 	r.list = p.admit(list)
+	p.serve(r.list)
+}
+
+// statics returns the upstreams of the config.
+func statics(places *places) []*upstream {
+	list := make([]*upstream, len(places.list))
+	for i, at := range places.list {
+		list[i] = at.upstream
+	}
+	return list
+}
+
+// serve tells the group which upstreams serve at present, unless that differs
+// from request to request.
+func (p *Pool) serve(list []*upstream) {
+	if last := p.serving.Load(); p.cfg.SourceDepends || last != nil && slices.Equal(*last, list) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serving.Store(&list)
+	p.group.Serving(targets(list))
+}
+
+// targets returns the targets of those upstreams.
+func targets(list []*upstream) []*healthcheck.Target {
+	all := make([]*healthcheck.Target, len(list))
+	for i, u := range list {
+		all[i] = u.target
+	}
+	return all
+}
+
+// choice returns the targets among which the request chooses, u among them,
+// if each request has its own. Else it returns nil.
+func (r *Request) choice(u *upstream) []*healthcheck.Target {
+	if !r.pool.cfg.SourceDepends {
+		return nil
+	}
+	return append(targets(r.pool.current(r).eligible()), u.target)
 }
 
 // admit returns the pool's upstreams for a list of the dynamic source, which
@@ -212,7 +255,7 @@ func (p *Pool) askUnasked() {
 		}
 		return
 	}
-	p.admit(list)
+	p.serve(p.admit(list))
 }
 
 // dismiss drops upstreams that the source has not returned for long.

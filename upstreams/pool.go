@@ -104,6 +104,8 @@ type Pool struct {
 	cursor   atomic.Uint64
 	places   atomic.Pointer[places]
 	changed  bell
+	// serving is the list that serves at present, as the group knows it.
+	serving atomic.Pointer[[]*upstream]
 	// lately is the rotation of the latest list of the dynamic source.
 	lately atomic.Pointer[listed]
 	// watching says that a timer looks for silent upstreams.
