@@ -90,7 +90,7 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 	r.decide(u, wrong == "", wrong)
 	if wrong != "" {
 		u.target.Failed(now)
-		p.failed(u, ejections, wrong, now)
+		p.failed(r, u, ejections, wrong, now)
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
 		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
@@ -110,7 +110,7 @@ func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, 
 	}
 	reason := healthcheck.Reason(err)
 	r.decide(u, false, reason)
-	o.pool.failed(u, ejections, reason, now)
+	o.pool.failed(r, u, ejections, reason, now)
 }
 
 // isDialError reports whether no connection came about.

@@ -25,6 +25,12 @@ func (p *Pool) await(r *Request) *rotation {
 	if r.list == nil && len(p.places.Load().list) == 0 || r.list != nil && len(r.list) == 0 {
 		return nil
 	}
+	if r.list != nil && p.cfg.SourceDepends {
+		p.group.Restore(targets(r.list))
+		if rot := p.current(r); len(rot.ups) > 0 {
+			return rot
+		}
+	}
 	if r.gaveUp && !p.cfg.Persistent {
 		return p.fallback(r)
 	}

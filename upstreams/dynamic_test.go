@@ -190,8 +190,8 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	})
 }
 
-// A request for which there are only ejected upstreams goes to these.
-func TestEjectedUpstreamsOfAListServeIfThereAreNoOthers(t *testing.T) {
+// The only upstream of a tenant is not ejected, whatever others have.
+func TestOnlyUpstreamOfATenantIsNotEjected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{tenants: map[string]string{"one": "a:1", "two": "b:1 c:1"}}
 		l := newLab(t, func(cfg *PoolConfig) {
@@ -207,7 +207,7 @@ func TestEjectedUpstreamsOfAListServeIfThereAreNoOthers(t *testing.T) {
 			}
 			_, _ = l.as(t, "two").try()
 		}
-		if l.in() != "c" || l.asked["b:1"] != 1 {
+		if l.in() != "ac" || l.asked["b:1"] != 1 {
 			t.Errorf("in rotation: %s, requests %v", l.in(), l.asked)
 		}
 	})
@@ -307,6 +307,87 @@ func TestDynamicUpstreamsOverReloads(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if got := next.rows(); got != "a down, b down" {
 			t.Errorf("checked no more: %s", got)
+		}
+	})
+}
+
+// Reloads do not keep alive what the source does not return any more.
+func TestGoneUpstreamsOverReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		synctest.Wait()
+		s.says("a:1")
+		time.Sleep(unseenMost / 2)
+		next := newLab(t, s.from())
+		next.start()
+		l.pool.Close()
+		if got := next.rows(); got != "a up, b up" {
+			t.Errorf("rows %s", got)
+		}
+		time.Sleep(unseenMost/2 + 2*refreshEvery)
+		if got := next.rows(); got != "a up" {
+			t.Errorf("rows %s", got)
+		}
+	})
+}
+
+// One that comes back after it was dropped is as unknown as any new one, also
+// if no request came in between.
+func TestGoneUpstreamsComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		if address, _ := l.request(t).try(); address != "b:1" {
+			t.Errorf("got %q", address)
+		}
+		s.says("a:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if got := l.rows(); got != "a up" {
+			t.Errorf("rows %s", got)
+		}
+		l.set(true, "b:1")
+		s.says("b:1")
+		if address, _ := l.request(t).try(); address != "" {
+			t.Errorf("got %q, which is down", address)
+		}
+		if got := l.rows(); got != "a up, b down" {
+			t.Errorf("rows %s", got)
+		}
+	})
+}
+
+// What a request has made known before the pool has its final name stays with
+// the pool.
+func TestDynamicUpstreamsOfRenamedPools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		first := newLab(t, s.from())
+		cfg := first.pool.cfg
+		pool, _, err := NewPool(cfg, first) // in the same config
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		second := &lab{backends: first.backends, pool: pool}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if address, err := second.request(t).try(); address == "" || err != nil {
+				t.Errorf("%q, %v", address, err)
+			}
+		})
+		synctest.Wait()
+		first.start()
+		wg.Wait()
+		if name, rows := pool.Name(), second.rows(); name != "dynamic#2" || rows != "a up, b up" {
+			t.Errorf("pool %s: %s", name, rows)
+		}
+		s.says("a:1 c:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if rows, n := second.rows(), len(pool.group.Targets()); rows != "a up, c up" || n != 2 {
+			t.Errorf("%s, %d targets", rows, n)
 		}
 	})
 }

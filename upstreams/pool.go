@@ -110,6 +110,8 @@ type Pool struct {
 	cursor   atomic.Uint64
 	places   atomic.Pointer[places]
 	changed  bell
+	// serving is the list that serves at present, as the group knows it.
+	serving atomic.Pointer[[]*upstream]
 	// lately is the rotation of the latest list of the dynamic source.
 	lately atomic.Pointer[listed]
 	// watching says that a timer looks for silent upstreams.
@@ -164,9 +166,11 @@ type upstream struct {
 	taken atomic.Uint64
 
 	// dynamic upstreams come from the source, which has returned them last
-	// at seen, counted from the pool's beginning.
+	// at seen, counted from the pool's beginning. Those that are gone are not
+	// the pool's any more.
 	dynamic bool
 	seen    atomic.Int64
+	gone    atomic.Bool
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
@@ -276,10 +280,11 @@ func (pl *places) clone() *places {
 
 // settle lays out the upstreams under the pool's name.
 func (p *Pool) settle(name string) {
-	next := new(places)
-	if old := p.places.Load(); old != nil { // attempts under way still refer to them
+	next, old := new(places), p.places.Load()
+	if old != nil { // attempts under way still refer to them
 		next.book = maps.Clone(old.book)
 	} else {
+		old = new(places)
 		next.book = make(map[*reverseproxy.Upstream]*upstream)
 	}
 	next.byAddress = make(map[string]*upstream)
@@ -294,6 +299,15 @@ func (p *Pool) settle(name string) {
 			next.add(u)
 		}
 		next.list = append(next.list, place{upstream: u, weight: p.weight(i)})
+	}
+	for _, u := range old.byAddress {
+		if u.dynamic { // a request came before the name was final
+			u.gone.Store(true)
+			renamed := p.newUpstream(name, u.target, u.proxy.MaxRequests)
+			renamed.dynamic = true
+			renamed.seen.Store(u.seen.Load())
+			next.add(renamed)
+		}
 	}
 	next.all = wholeRotation(next.list)
 	p.places.Store(next)

@@ -36,12 +36,10 @@ type place struct {
 }
 
 // newRotation returns the rotation of those places. Upstreams without weight
-// are never in it, ejected ones only if there are no others: a pool never
-// ejects its last one, but those of one request may be fewer.
+// are never in it.
 func newRotation(places []place) *rotation {
 	tiers := [2][]place{}
 	trials := [2][]*upstream{}
-	var ejected []place
 	pending := false
 	for _, at := range places {
 		tier := min(at.tier, healthcheck.Backup)
@@ -50,11 +48,8 @@ func newRotation(places []place) *rotation {
 		case at.target.InRotation():
 			tiers[tier] = append(tiers[tier], at)
 		case at.target.Mode() != healthcheck.Ready:
-		case at.target.Status() == healthcheck.Up:
-			ejected = append(ejected, at)
-			if at.target.Trial() != 0 {
-				trials[tier] = append(trials[tier], at.upstream)
-			}
+		case at.target.Trial() != 0:
+			trials[tier] = append(trials[tier], at.upstream)
 		case at.target.Status() == healthcheck.Unknown:
 			pending = true
 		}
@@ -63,8 +58,6 @@ func newRotation(places []place) *rotation {
 	backup := arrange(tiers[healthcheck.Backup])
 	rot.trials = trials[healthcheck.Primary]
 	switch {
-	case len(rot.ups)+len(backup.ups) == 0:
-		rot = arrange(ejected)
 	case len(rot.ups) == 0:
 		backup.trials = append(rot.trials, trials[healthcheck.Backup]...)
 		rot = backup
