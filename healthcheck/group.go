@@ -165,6 +165,10 @@ func (g *Group) recall(now time.Time) {
 	}
 }
 
+// vacated reports whether a tier has nothing in rotation, after one of it has
+// left. Until then there is nothing to recall.
+func (g *Group) vacated(tier Tier) bool { return tier != Spare && g.in[tier] == 0 }
+
 // stranded reports whether nothing is in rotation, and no first result can
 // change that.
 func (g *Group) stranded() bool {

@@ -233,7 +233,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	if e.From == Up && e.To != Up && !report.Answered {
 		r.left = append(r.left, rec.followers...)
 	}
-	if e.From == Up && e.To != Up || e.From != e.To && t.group.stranded() {
+	if e.From == Up && e.To != Up && t.group.vacated(t.tier) || e.From != e.To && t.group.stranded() {
 		t.group.recall(now)
 	}
 }
