@@ -528,3 +528,14 @@ func TestDialErrorTakesUpstreamOutWithinTheCheck(t *testing.T) {
 		}
 	})
 }
+
+// A status may change while a pool is being made, which follows what an older
+// config knows.
+func TestPoolInTheMakingIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		p := new(Pool)
+		p.Changed()
+		p.Left(l.pool.group.Targets()[0])
+	})
+}

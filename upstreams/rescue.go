@@ -24,6 +24,9 @@ func (rescueError) Timeout() bool { return true }
 // left rotation, because it does not answer or because of failed requests,
 // are cut loose and go to another one.
 func (p *Pool) Left(t *healthcheck.Target) {
+	if !p.ready.Load() {
+		return // nobody can be waiting yet
+	}
 	u := p.places.Load().byAddress[t.Address()]
 	if u == nil || u.target != t {
 		return
