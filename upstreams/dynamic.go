@@ -76,7 +76,10 @@ func (p *Pool) admit(list []*reverseproxy.Upstream) []*upstream {
 	return ups
 }
 
-func isAt(up *reverseproxy.Upstream, u *upstream) bool { return up.Dial == u.address }
+// isAt reports whether u is what the pool knows by the address of up.
+func isAt(up *reverseproxy.Upstream, u *upstream) bool {
+	return up.Dial == u.address && !u.gone.Load()
+}
 
 // see notes that the source has returned these.
 func (p *Pool) see(ups []*upstream) {
@@ -225,6 +228,7 @@ func (p *Pool) dismiss() {
 	next := old.clone()
 	targets := make([]*healthcheck.Target, len(gone))
 	for i, u := range gone {
+		u.gone.Store(true)
 		delete(next.byAddress, u.address)
 		delete(next.book, u.proxy)
 		targets[i] = u.target

@@ -287,3 +287,29 @@ func TestDynamicUpstreamsOverReloads(t *testing.T) {
 		}
 	})
 }
+
+// A list that was the latest asked for does not bring back upstreams that
+// have been dropped since: they are made known anew, and checked.
+func TestDroppedUpstreamsAreNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		l.picks(t, 2)
+		s.says("c:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if got := l.rows(); got != "c up" {
+			t.Fatal(got)
+		}
+		s.says("a:1 b:1")
+		l.set(true, "a:1")
+		for range 10 {
+			if address, err := l.request(t).try(); address != "b:1" || err != nil {
+				t.Errorf("served by %q, %v", address, err)
+			}
+		}
+		if got := l.rows(); got != "a down, b up, c up" {
+			t.Error(got)
+		}
+	})
+}

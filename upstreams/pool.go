@@ -158,9 +158,11 @@ type upstream struct {
 	taken atomic.Uint64
 
 	// dynamic upstreams come from the source, which has returned them last
-	// at seen, counted from the pool's beginning.
+	// at seen, counted from the pool's beginning. gone says that the pool
+	// does not know it any more.
 	dynamic bool
 	seen    atomic.Int64
+	gone    atomic.Bool
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
