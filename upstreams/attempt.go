@@ -50,7 +50,15 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	u.silence.wait(start.Sub(o.pool.began))
 	o.pool.watch()
+	returned := false
+	defer func() {
+		if !returned { // the transport panicked: nobody waits any more
+			r.conceal()
+			u.silence.done(false, time.Since(o.pool.began))
+		}
+	}()
 	resp, err := o.RoundTripper.RoundTrip(req)
+	returned = true
 	end := time.Now()
 	rescued := r.conceal()
 	u.silence.done(err == nil, end.Sub(o.pool.began))

@@ -430,3 +430,38 @@ func TestWaitersHaveRoom(t *testing.T) {
 		t.Errorf("found %d", found)
 	}
 }
+
+// panicking is a transport that panics.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("broken") }
+
+// An attempt whose transport panics waits for nothing any more: the server
+// ends the request and lives on.
+func TestTransportPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		l.start()
+		synctest.Wait()
+		good := l.pool.cfg.Transport
+		l.pool.cfg.Transport = panicking{}
+		l.pool.cursor.Store(uint64(len(all)) - 1) // a next
+		func() {
+			defer func() { _ = recover() }()
+			r := l.pool.Begin(t.Context())
+			defer r.End()
+			_, _ = (&attempt{l.pool, l.request(t).req.WithContext(r), r}).try()
+		}()
+		l.pool.cfg.Transport = good
+		a := l.pool.places.Load().byAddress["a:1"]
+		waiting := 0
+		a.waiters.each(func(*Request) { waiting++ })
+		if n := a.silence.waiting.Load(); n != 0 || waiting != 0 {
+			t.Errorf("%d still wait, %d can be cut loose", n, waiting)
+		}
+		a.target.Eject("test", time.Minute)
+		if in := l.in(); in != "bcd" {
+			t.Errorf("in rotation: %s", in)
+		}
+	})
+}
