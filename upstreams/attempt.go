@@ -92,6 +92,7 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		u.target.Answered(now)
 	}
 	if !p.ejects {
+		r.decide(u, true, "") // of an ejection from before a reload
 		return
 	}
 	wrong := p.judged(resp, took)
@@ -109,6 +110,7 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
 	u.account.errors.Add(1)
 	if isIdleClose(err) {
+		r.freeTrial()
 		return
 	}
 	u.target.Failed(now)

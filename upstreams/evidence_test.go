@@ -465,3 +465,49 @@ func TestTransportPanics(t *testing.T) {
 		}
 	})
 }
+
+// An ejection that a reload has kept is decided by a trial also if the new
+// config ejects nothing.
+func TestTrialWithoutFailDuration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(ejecting(1, 10*time.Second)))
+		l.start()
+		l.change(func() { l.status["a:1"] = 500 })
+		l.rounds(t, 1)
+		next := newLab(t, unchecked(func(*PoolConfig) {}))
+		next.start()
+		l.pool.Close()
+		if in := next.in(); in != "bcd" {
+			t.Fatalf("in rotation: %s", in)
+		}
+		time.Sleep(11 * time.Second)
+		next.rounds(t, 1)
+		if in := next.in(); in != "abcd" {
+			t.Errorf("in rotation: %s", in)
+		}
+	})
+}
+
+// A request that went on to another upstream is no trial any more, though its
+// attempt decided nothing.
+func TestTrialIsFreeAfterAnIdleClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(ejecting(1, 10*time.Second)))
+		l.start()
+		l.change(func() { l.status["a:1"] = 500 })
+		l.rounds(t, 1)
+		time.Sleep(11 * time.Second)
+		l.change(func() { l.status["a:1"] = 0; l.idle = map[string]bool{"a:1": true} })
+		r := l.request(t)
+		if first, err := r.try(); first != "a:1" || err == nil {
+			t.Fatalf("%s, %v", first, err)
+		}
+		if second, err := r.try(); second == "a:1" || err != nil {
+			t.Fatalf("%s, %v", second, err)
+		}
+		l.change(func() { clear(l.idle) })
+		if third, _ := l.request(t).try(); third != "a:1" || l.in() != "abcd" {
+			t.Errorf("%s, in rotation: %s", third, l.in())
+		}
+	})
+}

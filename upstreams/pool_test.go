@@ -25,8 +25,10 @@ type backends struct {
 	mu sync.Mutex
 	// sick ones fail, after slow; hung ones answer nothing.
 	sick, hung map[string]bool
-	slow       time.Duration
-	asked      map[string]int
+	// idle ones close connections just as they are used.
+	idle  map[string]bool
+	slow  time.Duration
+	asked map[string]int
 	// status is what those answer that are neither, 200 if it is zero, checks
 	// excepted.
 	status map[string]int
@@ -38,7 +40,7 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	info, _ := reverseproxy.GetDialInfo(req.Context())
 	b.mu.Lock()
 	b.asked[info.Address]++
-	sick, slow := b.sick[info.Address], b.slow
+	sick, idle, slow := b.sick[info.Address], b.idle[info.Address], b.slow
 	if b.hung[info.Address] {
 		slow = time.Hour
 	}
@@ -55,6 +57,9 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if sick {
 		return nil, reverseproxy.NewDialError(errors.New("refused"))
+	}
+	if idle {
+		return nil, errors.New("http: server closed idle connection")
 	}
 	return &http.Response{StatusCode: status, Body: body, Request: req}, nil
 }
