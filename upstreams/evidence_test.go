@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"testing"
@@ -340,7 +341,24 @@ func TestRescueHasLimits(t *testing.T) {
 		{name: "no retries", change: func(cfg *PoolConfig) { cfg.Retry.Retries = 0 }},
 		{name: "the last retry", prepare: func(a *attempt) { a.record.idle = 5 }},
 		{name: "retries for some time", rescued: true, change: func(cfg *PoolConfig) {
+			cfg.Retry.Retries, cfg.Retry.TryDuration = 0, caddy.Duration(10*time.Second)
+		}},
+		{name: "that time is over", change: func(cfg *PoolConfig) {
 			cfg.Retry.Retries, cfg.Retry.TryDuration = 0, caddy.Duration(time.Second)
+		}},
+		{name: "another tried one is out", rescued: true, down: all[2:], prepare: func(a *attempt) {
+			d := a.pool.places.Load().byAddress["d:1"]
+			a.record.tried, a.record.attempts = append(a.record.tried, d), 1
+		}},
+		{name: "all others tried", down: all[2:], prepare: func(a *attempt) {
+			b := a.pool.places.Load().byAddress["b:1"]
+			a.record.tried, a.record.attempts = append(a.record.tried, b), 1
+		}},
+		{name: "all others full", prepare: func(a *attempt) {
+			for _, address := range all[1:] {
+				a.pool.places.Load().byAddress[address].proxy.MaxRequests = 1
+				fill(t, a.pool.places.Load().byAddress[address], 1)
+			}
 		}},
 		{name: "once", prepare: func(a *attempt) { a.record.rescued = true }},
 		{name: "nothing else", down: all[1:]},
@@ -360,7 +378,7 @@ func TestRescueHasLimits(t *testing.T) {
 				l.start()
 				synctest.Wait()
 				l.change(func() { l.hung["a:1"] = true })
-				l.pool.cursor.Store(uint64(len(all)) - 1) // a next
+				l.pool.cursor.Store(math.MaxUint64) // a next, however many are in rotation
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.Canceled)
 				defer cancel()
 				r := l.pool.Begin(ctx)
