@@ -529,3 +529,25 @@ func TestTrialIsFreeAfterAnIdleClose(t *testing.T) {
 		}
 	})
 }
+
+// An upstream that waits for a trial keeps its place among the others, so that
+// also a policy that goes by it gives it one.
+func TestTrialWithPolicyFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(func(cfg *PoolConfig) {
+			ejecting(1, 10*time.Second)(cfg)
+			cfg.Policy = new(reverseproxy.FirstSelection)
+		}))
+		l.start()
+		l.change(func() { l.status["a:1"] = 500 })
+		l.rounds(t, 1)
+		l.change(func() { l.status["a:1"] = 0 })
+		if counts := l.picks(t, 10); counts["b:1"] != 10 {
+			t.Errorf("during the hold: %v", counts)
+		}
+		time.Sleep(11 * time.Second)
+		if counts := l.picks(t, 10); counts["a:1"] != 10 || l.in() != "abcd" {
+			t.Errorf("after it: %v, in rotation: %s", counts, l.in())
+		}
+	})
+}
