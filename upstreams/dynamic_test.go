@@ -313,3 +313,41 @@ func TestDroppedUpstreamsAreNotServed(t *testing.T) {
 		}
 	})
 }
+
+// What a request has made known before the pool got its final name stays
+// known, once, under that name.
+func TestDynamicUpstreamsOfRenamedPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		config := func(cfg *PoolConfig) {
+			s.from()(cfg)
+			cfg.Name, cfg.Check.Protocol = "twin", healthcheck.ProtocolNone
+		}
+		first := newLab(t, config)
+		second := newLab(t, config, first)
+		if address, err := second.request(t).try(); address == "" || err != nil {
+			t.Fatalf("%q, %v", address, err)
+		}
+		first.start()
+		if got, name := second.rows(), second.pool.Name(); got != "a up, b up" || name != "twin#2" {
+			t.Errorf("%s: %s", name, got)
+		}
+		second.picks(t, 2)
+		if n := len(second.pool.group.Targets()); n != 2 {
+			t.Errorf("%d targets", n)
+		}
+		key := accountKey{"twin#2", "a:1"}
+		acc := openAccount(key) // as a newer config does
+		defer closeAccount(key)
+		if n := acc.requests.Load(); n != 1 {
+			t.Errorf("%d requests in the books", n)
+		}
+		second.pool.Close()
+		if n, _ := accounts.References(key); n != 1 {
+			t.Errorf("%d hold the account, of 1", n)
+		}
+		if n, _ := accounts.References(accountKey{"twin", "a:1"}); n != 1 {
+			t.Errorf("%d hold the other pool's, of 1", n)
+		}
+	})
+}

@@ -291,6 +291,17 @@ func (p *Pool) settle(name string) {
 		}
 		next.list = append(next.list, place{upstream: u, weight: p.weight(i)})
 	}
+	if old := p.places.Load(); old != nil {
+		for _, known := range old.byAddress {
+			if known.dynamic {
+				u := p.newUpstream(name, known.target, known.proxy.MaxRequests)
+				u.dynamic = true
+				u.seen.Store(known.seen.Load())
+				known.gone.Store(true)
+				next.add(u)
+			}
+		}
+	}
 	next.all = wholeRotation(next.list)
 	p.places.Store(next)
 }

@@ -95,7 +95,9 @@ type lab struct {
 
 var all = []string{"a:1", "b:1", "c:1", "d:1"}
 
-func newLab(t *testing.T, change func(*PoolConfig)) *lab {
+// newLab returns a lab of a config of its own, or of that of another lab, if
+// one is given.
+func newLab(t *testing.T, change func(*PoolConfig), same ...*lab) *lab {
 	t.Helper()
 	l := &lab{backends: &backends{
 		sick: make(map[string]bool), hung: make(map[string]bool), asked: make(map[string]int),
@@ -114,11 +116,14 @@ func newLab(t *testing.T, change func(*PoolConfig)) *lab {
 	if change != nil {
 		change(&cfg)
 	}
-	pool, generation, err := NewPool(cfg, l)
+	pool, generation, err := NewPool(cfg, append(same, l)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.pool, l.start, l.stop = pool, generation.Start, cancel
+	l.pool, l.stop = pool, cancel
+	if generation != nil {
+		l.start = generation.Start
+	}
 	t.Cleanup(func() { cancel(); pool.Close() })
 	return l
 }
