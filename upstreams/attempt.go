@@ -128,18 +128,26 @@ func isDialError(err error) bool {
 	return errors.As(err, &dial) || healthcheck.IsTLS(err)
 }
 
-// clientBody notes that the client broke off its request body.
+// clientBody notes that the client broke off its request body. What reading
+// it comes to after the transport has closed it, as after a failure of the
+// upstream, is not the client's doing: every server has an error of its own
+// for that.
 type clientBody struct {
 	io.ReadCloser
-	failed atomic.Bool
+	failed, closed atomic.Bool
 }
 
 func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+	if err != nil && err != io.EOF && !b.closed.Load() {
 		b.failed.Store(true)
 	}
 	return n, err
+}
+
+func (b *clientBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
 }
 
 // ProxyProtocolEnabled implements reverseproxy.ProxyProtocolTransport for

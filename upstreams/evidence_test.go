@@ -551,3 +551,26 @@ func TestTrialWithPolicyFirst(t *testing.T) {
 		}
 	})
 }
+
+// closedBody is a request body that is still being read when the transport
+// closes it, as after a failure.
+type closedBody struct{}
+
+func (closedBody) Read([]byte) (int, error) { return 0, errors.New("body closed by handler") }
+func (closedBody) Close() error             { return nil }
+
+// A request body that ends because the transport has closed it is no fault of
+// the client, whatever the server says about it.
+func TestClosedBodyIsNotTheClients(t *testing.T) {
+	body := &clientBody{ReadCloser: closedBody{}}
+	_ = body.Close()
+	_, _ = body.Read(nil)
+	if body.failed.Load() {
+		t.Error("taken for the client's fault")
+	}
+	body = &clientBody{ReadCloser: closedBody{}}
+	_, _ = body.Read(nil)
+	if !body.failed.Load() {
+		t.Error("not taken for the client's fault")
+	}
+}
