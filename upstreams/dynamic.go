@@ -141,6 +141,9 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 		limits[up.Dial] = up.MaxRequests
 		targets = append(targets, p.targetConfig(up.Dial, p.cfg.Uncheckable || p.cfg.SourceDepends || !healthcheck.Checkable(up.Dial)))
 	}
+	if targets == nil {
+		return old
+	}
 	next := old.clone()
 	for _, t := range p.group.Enroll(targets) {
 		u := p.newUpstream(p.name, t, limits[t.Address()])

@@ -351,3 +351,24 @@ func TestDynamicUpstreamsOfRenamedPool(t *testing.T) {
 		}
 	})
 }
+
+// While the pool is full, what is not used costs nothing but the asking.
+func TestFullPoolIsNotCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := "x:1"
+		for i := range maxDynamic {
+			list = fmt.Sprintf("%s %d:1", list, i)
+		}
+		s := &source{list: list}
+		l := newLab(t, func(cfg *PoolConfig) {
+			s.from()(cfg)
+			cfg.Check.Protocol = healthcheck.ProtocolNone
+		})
+		l.start()
+		synctest.Wait()
+		before := l.pool.places.Load()
+		if l.pool.admit([]*reverseproxy.Upstream{{Dial: "unused:1"}}); l.pool.places.Load() != before {
+			t.Error("copied")
+		}
+	})
+}
