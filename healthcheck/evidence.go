@@ -58,7 +58,9 @@ func (r *Registry) eject(rec *record, reason string, window time.Duration, now t
 	})
 	if !again {
 		r.left = append(r.left, rec.followers...)
-		t.group.recall(now)
+		if t.group.vacated(t.tier) {
+			t.group.recall(now)
+		}
 	}
 	if rec.running == nil {
 		r.arm(rec, now)

@@ -206,6 +206,18 @@ func (g *Group) recall(now time.Time) {
 	}
 }
 
+// vacated reports whether a tier has nothing in rotation, after one of it has
+// left. Until then there is nothing to recall.
+func (g *Group) vacated(tier Tier) bool { return tier != Spare && g.in[tier] == 0 }
+
+// stranded reports whether nothing is in rotation, and no first result can
+// change that.
+func (g *Group) stranded() bool {
+	return g.in[Primary]+g.in[Backup] == 0 && !slices.ContainsFunc(g.targets, func(t *Target) bool {
+		return t.tier != Spare && t.rec.Load().state.Status == Unknown
+	})
+}
+
 // Ask asks for checks because a request found nothing in rotation: of each
 // target at most once a second, of at most ten targets a second, in turn. It
 // reports whether there is a result to wait for.

@@ -235,10 +235,10 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
 	})
 	r.weigh(rec, report.OK, now)
-	if e.From == Up && e.To != Up {
-		if !report.Answered {
-			r.left = append(r.left, rec.followers...)
-		}
+	if e.From == Up && e.To != Up && !report.Answered {
+		r.left = append(r.left, rec.followers...)
+	}
+	if e.From == Up && e.To != Up && t.group.vacated(t.tier) || e.From != e.To && t.group.stranded() {
 		t.group.recall(now)
 	}
 }

@@ -50,7 +50,15 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	u.silence.wait(start.Sub(o.pool.began))
 	o.pool.watch()
+	returned := false
+	defer func() {
+		if !returned { // the transport panicked: nobody waits any more
+			r.conceal()
+			u.silence.done(false, time.Since(o.pool.began))
+		}
+	}()
 	resp, err := o.RoundTripper.RoundTrip(req)
+	returned = true
 	end := time.Now()
 	rescued := r.conceal()
 	u.silence.done(err == nil, end.Sub(o.pool.began))
@@ -84,6 +92,7 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		u.target.Answered(now)
 	}
 	if !p.ejects {
+		r.decide(u, true, "") // of an ejection from before a reload
 		return
 	}
 	wrong := p.judged(resp, took)
@@ -102,6 +111,7 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
 	u.account.errors.Add(1)
 	if isIdleClose(err) {
+		r.freeTrial()
 		return
 	}
 	u.target.Failed(now)
@@ -119,18 +129,26 @@ func isDialError(err error) bool {
 	return errors.As(err, &dial) || healthcheck.IsTLS(err)
 }
 
-// clientBody notes that the client broke off its request body.
+// clientBody notes that the client broke off its request body. What reading
+// it comes to after the transport has closed it, as after a failure of the
+// upstream, is not the client's doing: every server has an error of its own
+// for that.
 type clientBody struct {
 	io.ReadCloser
-	failed atomic.Bool
+	failed, closed atomic.Bool
 }
 
 func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+	if err != nil && err != io.EOF && !b.closed.Load() {
 		b.failed.Store(true)
 	}
 	return n, err
+}
+
+func (b *clientBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
 }
 
 // ProxyProtocolEnabled implements reverseproxy.ProxyProtocolTransport for

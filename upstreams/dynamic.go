@@ -119,6 +119,7 @@ func (p *Pool) admit(list []*reverseproxy.Upstream) []*upstream {
 	return ups
 }
 
+// isAt reports whether u is what the pool knows by the address of up.
 func isAt(up *reverseproxy.Upstream, u *upstream) bool {
 	return up.Dial == u.address && !u.gone.Load()
 }
@@ -182,6 +183,9 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 		}
 		limits[up.Dial] = up.MaxRequests
 		targets = append(targets, p.targetConfig(up.Dial, p.cfg.Uncheckable || p.cfg.SourceDepends || !healthcheck.Checkable(up.Dial)))
+	}
+	if targets == nil {
+		return old
 	}
 	next := old.clone()
 	for _, t := range p.group.Enroll(targets) {

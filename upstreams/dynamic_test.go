@@ -391,3 +391,88 @@ func TestDynamicUpstreamsOfRenamedPools(t *testing.T) {
 		}
 	})
 }
+
+// A list that was the latest asked for does not bring back upstreams that
+// have been dropped since: they are made known anew, and checked.
+func TestDroppedUpstreamsAreNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		l.picks(t, 2)
+		s.says("c:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if got := l.rows(); got != "c up" {
+			t.Fatal(got)
+		}
+		s.says("a:1 b:1")
+		l.set(true, "a:1")
+		for range 10 {
+			if address, err := l.request(t).try(); address != "b:1" || err != nil {
+				t.Errorf("served by %q, %v", address, err)
+			}
+		}
+		if got := l.rows(); got != "a down, b up, c up" {
+			t.Error(got)
+		}
+	})
+}
+
+// What a request has made known before the pool got its final name stays
+// known, once, under that name.
+func TestDynamicUpstreamsOfRenamedPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		config := func(cfg *PoolConfig) {
+			s.from()(cfg)
+			cfg.Name, cfg.Check.Protocol = "twin", healthcheck.ProtocolNone
+		}
+		first := newLab(t, config)
+		second := newLab(t, config, first)
+		if address, err := second.request(t).try(); address == "" || err != nil {
+			t.Fatalf("%q, %v", address, err)
+		}
+		first.start()
+		if got, name := second.rows(), second.pool.Name(); got != "a up, b up" || name != "twin#2" {
+			t.Errorf("%s: %s", name, got)
+		}
+		second.picks(t, 2)
+		if n := len(second.pool.group.Targets()); n != 2 {
+			t.Errorf("%d targets", n)
+		}
+		key := accountKey{"twin#2", "a:1"}
+		acc := openAccount(key) // as a newer config does
+		defer closeAccount(key)
+		if n := acc.requests.Load(); n != 1 {
+			t.Errorf("%d requests in the books", n)
+		}
+		second.pool.Close()
+		if n, _ := accounts.References(key); n != 1 {
+			t.Errorf("%d hold the account, of 1", n)
+		}
+		if n, _ := accounts.References(accountKey{"twin", "a:1"}); n != 1 {
+			t.Errorf("%d hold the other pool's, of 1", n)
+		}
+	})
+}
+
+// While the pool is full, what is not used costs nothing but the asking.
+func TestFullPoolIsNotCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := "x:1"
+		for i := range maxDynamic {
+			list = fmt.Sprintf("%s %d:1", list, i)
+		}
+		s := &source{list: list}
+		l := newLab(t, func(cfg *PoolConfig) {
+			s.from()(cfg)
+			cfg.Check.Protocol = healthcheck.ProtocolNone
+		})
+		l.start()
+		synctest.Wait()
+		before := l.pool.places.Load()
+		if l.pool.admit([]*reverseproxy.Upstream{{Dial: "unused:1"}}); l.pool.places.Load() != before {
+			t.Error("copied")
+		}
+	})
+}

@@ -36,7 +36,7 @@ func (p *Pool) failed(r *Request, u *upstream, ejections uint64, reason string, 
 	}
 }
 
-// tried decides on the upstream of which the request is the trial.
+// decide decides on the upstream of which the request is the trial.
 func (r *Request) decide(u *upstream, ok bool, reason string) {
 	if r.onTrial != u {
 		return

@@ -77,6 +77,9 @@ type PoolConfig struct {
 	// up to which size their bodies are buffered, -1 for all.
 	Retry          *reverseproxy.LoadBalancing
 	RequestBuffers int64
+	// Handled says that other handlers handle responses, with the context of
+	// the attempt.
+	Handled bool
 
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
@@ -101,7 +104,7 @@ type Pool struct {
 	group   *healthcheck.Group
 	prober  *healthcheck.Prober
 	// simple pools choose by round robin and nothing else, ejects says that
-	// failures eject, tidy that the transport ends the contexts it derives.
+	// failures eject, tidy that contexts of attempts can be used again.
 	simple, ejects, tidy bool
 	// began is what times of requests count from.
 	began time.Time
@@ -194,7 +197,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
-	p.tidy = isTidy(cfg.Transport)
+	p.tidy = tidy(&cfg)
 	p.rotation.Store(new(rotation))
 
 	targets := p.targetConfigs()

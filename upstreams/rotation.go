@@ -21,6 +21,8 @@ type rotation struct {
 	backup *rotation
 	// trials are ejected upstreams that wait for a trial request.
 	trials []*upstream
+	// mixed are both ups and trials in config order, for policies.
+	mixed []*upstream
 	// pending says that some upstream has not had its first result yet.
 	pending bool
 	// whatever says that it has all upstreams, which round robin goes
@@ -39,7 +41,7 @@ type place struct {
 // are never in it.
 func newRotation(places []place) *rotation {
 	tiers := [2][]place{}
-	trials := [2][]*upstream{}
+	trials, mixed := [2][]*upstream{}, [2][]*upstream{}
 	pending := false
 	for _, at := range places {
 		tier := min(at.tier, healthcheck.Backup)
@@ -47,19 +49,22 @@ func newRotation(places []place) *rotation {
 		case at.weight == 0:
 		case at.target.InRotation():
 			tiers[tier] = append(tiers[tier], at)
+			mixed[tier] = append(mixed[tier], at.upstream)
 		case at.target.Mode() != healthcheck.Ready:
 		case at.target.Trial() != 0:
 			trials[tier] = append(trials[tier], at.upstream)
+			mixed[tier] = append(mixed[tier], at.upstream)
 		case at.target.Status() == healthcheck.Unknown:
 			pending = true
 		}
 	}
 	rot := arrange(tiers[healthcheck.Primary])
 	backup := arrange(tiers[healthcheck.Backup])
-	rot.trials = trials[healthcheck.Primary]
+	rot.trials, rot.mixed = trials[healthcheck.Primary], mixed[healthcheck.Primary]
 	switch {
 	case len(rot.ups) == 0:
 		backup.trials = append(rot.trials, trials[healthcheck.Backup]...)
+		backup.mixed = append(rot.mixed, mixed[healthcheck.Backup]...)
 		rot = backup
 	case len(backup.ups) > 0:
 		rot.backup = backup
