@@ -49,7 +49,7 @@ func (t *Target) Tried(serial uint64, ok bool, reason string, window time.Durati
 func (r *Registry) eject(rec *record, reason string, window time.Duration, now time.Time) {
 	t := rec.driver
 	again := rec.ejection.out
-	rec.ejection.eject(t.group.cfg.Settings, window, now)
+	rec.ejection.eject(t.group.cfg.Settings, reason, window, now)
 	rec.show(true, now)
 	r.notify(notice{
 		group: t.group, address: t.address, from: rec.state.Status, to: rec.state.Status,

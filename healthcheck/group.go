@@ -214,22 +214,27 @@ func (g *Group) vacated(tier Tier) bool { return tier != Spare && g.in[tier] == 
 // change that.
 func (g *Group) stranded() bool {
 	return g.in[Primary]+g.in[Backup] == 0 && !slices.ContainsFunc(g.targets, func(t *Target) bool {
-		return t.tier != Spare && t.rec.Load().state.Status == Unknown
+		rec := t.rec.Load()
+		return t.tier != Spare && rec.state.Status == Unknown && rec.operator.mode == Ready
 	})
 }
 
-// Ask asks for checks because a request found nothing in rotation: of each
-// target at most once a second, of at most ten targets a second, in turn. It
-// reports whether there is a result to wait for.
-func (g *Group) Ask() bool {
+// Ask asks for checks because a request found none of those targets in
+// rotation, or none at all if it is nil: of each target at most once a second,
+// of at most ten targets a second, in turn. It reports whether there is a
+// result to wait for.
+func (g *Group) Ask(of []*Target) bool {
 	waiting := false
 	g.registry.update(func(now time.Time) {
-		for range g.targets {
+		if of == nil {
+			of = g.targets
+		}
+		for range of {
 			if now.Sub(g.asked[g.askAt]) < askWindow {
 				break
 			}
-			t := g.targets[g.turn%len(g.targets)]
-			g.turn = (g.turn + 1) % len(g.targets)
+			t := of[g.turn%len(of)]
+			g.turn = (g.turn + 1) % len(of)
 			rec := t.rec.Load()
 			if rec.running != nil {
 				waiting = true

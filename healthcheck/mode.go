@@ -91,7 +91,7 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 func (rec *record) pause() {
 	rec.cut()
 	rec.next, rec.extraAt, rec.delay = time.Time{}, time.Time{}, 0
-	rec.ejection.out, rec.ejection.held, rec.ejection.until = false, false, time.Time{}
+	rec.ejection.out, rec.ejection.held, rec.ejection.until, rec.ejection.reason = false, false, time.Time{}, ""
 }
 
 // forget makes the record one of a target that was never checked.

@@ -109,11 +109,11 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 
 // failed books an attempt that got no response.
 func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
-	u.account.errors.Add(1)
 	if isIdleClose(err) {
 		r.freeTrial()
 		return
 	}
+	u.account.errors.Add(1)
 	u.target.Failed(now)
 	if isDialError(err) {
 		u.target.CheckSoon()

@@ -91,7 +91,11 @@ func (p *Pool) awaitFirst(r *Request) *rotation {
 
 // awaitAsked asks for checks and waits for their results.
 func (p *Pool) awaitAsked(r *Request) *rotation {
-	return p.wait(r, askWait, func(*rotation) bool { return p.group.Ask() })
+	var of []*healthcheck.Target
+	if r.list != nil {
+		of = targets(r.list)
+	}
+	return p.wait(r, askWait, func(*rotation) bool { return p.group.Ask(of) })
 }
 
 // wait waits until something is in rotation, for at most the given time and
