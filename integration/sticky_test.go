@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Tests of selection policies, those above all that stick to something. That
@@ -118,7 +119,7 @@ func TestPoliciesNeverChooseWhatIsOut(t *testing.T) {
 	for i, tt := range tests {
 		addr := freeAddr(t)
 		urls[tt.name] = "http://" + addr
-		sites.WriteString(site(addr, to(strings.Join(all, " "), fmt.Sprintf("name p%d", i), "health_uri /health", "health_interval 300ms",
+		sites.WriteString(site(addr, to(strings.Join(all, " "), fmt.Sprintf("name p%d", i), "health_uri /health", fmt.Sprint("health_interval ", lenient(300*time.Millisecond)),
 			"health_increment 0", "health_max_failures never", tt.options)))
 	}
 	c := launch(t, sites.String(), trustLoopback)
