@@ -112,8 +112,9 @@ func TestPoliciesNeverChooseWhatIsOut(t *testing.T) {
 	urls := make(map[string]string)
 	var sites strings.Builder
 	for i := range tests {
-		if tests[i].name == "weighted_round_robin" { // one without a weight would never be in rotation
-			tests[i].options = "lb_policy weighted_round_robin 3 2 1 2 1"
+		switch name := tests[i].name; name {
+		case "weighted_round_robin", "smooth_round_robin": // one without a weight would never be in rotation
+			tests[i].options = "lb_policy " + name + " 3 2 1 2 1"
 		}
 	}
 	for i, tt := range tests {
