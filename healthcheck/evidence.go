@@ -57,6 +57,7 @@ func (r *Registry) eject(rec *record, reason string, window time.Duration, now t
 		delay: rec.ejection.until.Sub(now), next: rec.ejection.until,
 	})
 	if !again {
+		rec.tally.moved(rec.state.Status.String(), ejected)
 		r.left = append(r.left, rec.followers...)
 		if t.group.vacated(t.tier) {
 			t.group.recall(now)
@@ -100,6 +101,7 @@ func (r *Registry) weigh(rec *record, passed bool, now time.Time) {
 func (r *Registry) restore(rec *record, reason string, now time.Time) {
 	t := rec.driver
 	rec.ejection.restore(now)
+	rec.tally.moved(ejected, rec.state.Status.String())
 	rec.show(true, now)
 	r.notify(notice{
 		group: t.group, address: t.address, from: rec.state.Status, to: rec.state.Status,

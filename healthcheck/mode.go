@@ -96,10 +96,12 @@ func (rec *record) pause() {
 
 // forget makes the record one of a target that was never checked.
 func (rec *record) forget() {
+	from := rec.state.Status
 	rec.state = State{}
 	rec.reason = ""
 	if rec.unchecked {
 		rec.state.Status = Up
 		rec.reason = "unchecked"
 	}
+	rec.tally.moved(from.String(), rec.state.Status.String())
 }

@@ -32,6 +32,9 @@ type notice struct {
 	ejected, restored bool
 }
 
+// ejected is what logs, events and counts call a target that is.
+const ejected = "ejected"
+
 // maxNotices is how many notices may wait. More than that wait only for
 // something that hangs, and are dropped.
 const maxNotices = 10_000
@@ -148,7 +151,7 @@ func (n *notice) before() string {
 	case n.mode != n.wasMode:
 		return n.wasMode.String()
 	case n.restored:
-		return "ejected"
+		return ejected
 	}
 	return n.from.String()
 }
@@ -158,7 +161,7 @@ func (n *notice) after() string {
 	case n.mode != n.wasMode:
 		return n.mode.String()
 	case n.ejected:
-		return "ejected"
+		return ejected
 	}
 	return n.to.String()
 }

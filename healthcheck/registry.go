@@ -198,6 +198,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	t := rec.driver
 	set := t.group.cfg.Settings
 	if report.Void {
+		rec.tally.checked(report, true)
 		rec.history.add(Past{report, check.extra, false})
 		r.notify(notice{
 			group: t.group, address: t.address, report: report, void: true, quiet: rec.void,
@@ -215,6 +216,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		return
 	}
 	rec.doubted = false
+	rec.tally.checked(report, false)
 	e := rec.state.Apply(set, Result{Pass: report.OK, Extra: check.extra, Others: t.group.others(t)})
 	rec.history.add(Past{report, check.extra, e.Counted})
 	if !report.OK {
@@ -253,6 +255,7 @@ func (r *Registry) doubt(rec *record, check *run, report Report, now time.Time) 
 		group: rec.driver.group, address: rec.driver.address, report: report, doubt: true, quiet: rec.doubted,
 		from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
 	})
+	rec.tally.checked(report, true)
 	rec.history.add(Past{report, check.extra, false})
 	rec.doubted = true
 	if !check.extra {
