@@ -35,6 +35,9 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.path = append(r.path, u)
 	u.account.requests.Add(1)
+	if r.attempts > 1 {
+		u.account.retries.Add(1)
+	}
 
 	var body *clientBody
 	if req.Body != nil && req.Body != http.NoBody {
@@ -68,14 +71,14 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		o.answered(r, u, ejections, resp, end.Sub(start), end)
 		return resp, nil
 	case r.Context.Err() != nil || body != nil && body.failed.Load():
+		u.account.ended(Canceled)
 		r.freeTrial() // the client's doing
 		return resp, err
 	case rescued:
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		u.account.errors.Add(1)
-		u.account.rescues.Add(1)
+		u.account.ended(Rescued)
 		return nil, errRescued
 	}
 	o.failed(r, u, ejections, err, end)
@@ -89,7 +92,10 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		p.breaker.RecordMetric(resp.StatusCode, took)
 	}
 	if resp.StatusCode < http.StatusInternalServerError {
+		u.account.ended(Success)
 		u.target.Answered(now)
+	} else {
+		u.account.ended(ErrorStatus)
 	}
 	if !p.ejects {
 		r.decide(u, true, "") // of an ejection from before a reload
@@ -113,7 +119,7 @@ func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, 
 		r.freeTrial()
 		return
 	}
-	u.account.errors.Add(1)
+	u.account.ended(Failed)
 	u.target.Failed(now)
 	if isDialError(err) {
 		u.target.CheckSoon()

@@ -31,10 +31,16 @@ type Upstream struct {
 	// InFlight counts the attempts under way.
 	InFlight int
 	// Requests counts attempts, Errors those that got no response through no
-	// fault of the client, Rescues those of them that were cut loose and
-	// retried elsewhere. They outlive reloads.
-	Requests, Errors, Rescues uint64
+	// fault of the client, Retries those that were not the first of their
+	// request. They outlive reloads, as does what follows.
+	Requests, Errors, Retries uint64
+	// Outcomes counts how attempts ended, by Outcome.
+	Outcomes [numOutcomes]uint64
 }
+
+// Unserved returns how many requests ended without an attempt because there
+// was no upstream for them. It outlives reloads.
+func (p *Pool) Unserved() uint64 { return p.places.Load().ledger.unserved.Load() }
 
 // Each calls f for every upstream of the pool until f returns false: in config
 // order, then those of the dynamic source by address.
@@ -59,10 +65,15 @@ func (p *Pool) Each(f func(Upstream) bool) {
 
 // show returns what is known about an upstream.
 func (p *Pool) show(u *upstream, weight int) Upstream {
-	return Upstream{
+	shown := Upstream{
 		Info: u.target.Info(), Target: u.target, Pool: p.Name(), Address: u.address,
 		InRotation: u.target.InRotation(), Weight: weight, Backup: u.tier == healthcheck.Backup,
 		InFlight: u.account.host.NumRequests(),
-		Requests: u.account.requests.Load(), Errors: u.account.errors.Load(), Rescues: u.account.rescues.Load(),
+		Requests: u.account.requests.Load(), Retries: u.account.retries.Load(),
 	}
+	for how := range shown.Outcomes {
+		shown.Outcomes[how] = u.account.outcomes[how].Load()
+	}
+	shown.Errors = shown.Outcomes[Failed] + shown.Outcomes[Rescued]
+	return shown
 }

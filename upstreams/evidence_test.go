@@ -313,8 +313,8 @@ func TestSilenceAndRescue(t *testing.T) {
 			t.Errorf("in rotation: %s", l.in())
 		}
 		l.pool.Each(func(u Upstream) bool {
-			if want := uint64(0); u.Address == "a:1" && (u.Rescues != 1 || u.Errors != 1) || u.Address != "a:1" && u.Rescues != want {
-				t.Errorf("%s: %d rescues, %d errors", u.Address, u.Rescues, u.Errors)
+			if want := uint64(0); u.Address == "a:1" && (u.Outcomes[Rescued] != 1 || u.Errors != 1) || u.Address != "a:1" && u.Outcomes[Rescued] != want {
+				t.Errorf("%s: %d rescues, %d errors", u.Address, u.Outcomes[Rescued], u.Errors)
 			}
 			return true
 		})

@@ -149,6 +149,8 @@ type places struct {
 	book map[*reverseproxy.Upstream]*upstream
 	// byAddress are all upstreams, those of the dynamic source included.
 	byAddress map[string]*upstream
+	// ledger is the pool's, under its name.
+	ledger *ledger
 }
 
 // upstream is one address of a pool.
@@ -313,6 +315,7 @@ func (p *Pool) settle(name string) {
 		}
 	}
 	next.all = wholeRotation(next.list)
+	next.ledger = openLedger(name)
 	p.places.Store(next)
 }
 
@@ -435,6 +438,7 @@ func (p *Pool) Close() {
 }
 
 func (p *Pool) closeAccounts(name string) {
+	closeLedger(name)
 	for _, t := range p.group.Targets() {
 		closeAccount(accountKey{name, t.Address()})
 	}

@@ -90,6 +90,9 @@ func (p *Pool) request(ctx context.Context) *Request {
 
 // End frees what the request holds. No attempt may go on.
 func (r *Request) End() {
+	if r.attempts == 0 && r.idle > 0 && r.Context.Err() == nil {
+		r.pool.places.Load().ledger.unserved.Add(1)
+	}
 	r.freeTrial()
 	r.dropCutter(true)
 }
