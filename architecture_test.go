@@ -18,11 +18,12 @@ const module = "github.com/caddy-loadbalance/caddy-loadbalance"
 // module against the architecture.
 func TestDependenciesPointOneWay(t *testing.T) {
 	allowed := map[string][]string{
-		".":           {"admin", "caddyfile", "healthcheck", "upstreams"},
+		".":           {"admin", "caddyfile", "healthcheck", "metrics", "upstreams"},
 		"admin":       {"healthcheck", "upstreams"},
 		"caddyfile":   {"healthcheck", "upstreams"},
 		"cmd/caddy":   {"."},
 		"healthcheck": nil,
+		"metrics":     {"healthcheck", "upstreams"},
 		"upstreams":   {"healthcheck"},
 
 		"integration/caddysuite": nil,

@@ -7,6 +7,7 @@
 //	upstreams    the upstreams of a handler: rotation, selection, attempts
 //	healthcheck  which upstreams are fit to serve: statuses, schedule, checks
 //	admin        the admin API
+//	metrics      what Prometheus sees
 package loadbalance
 
 import (
