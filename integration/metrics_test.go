@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,18 +49,15 @@ func (c *caddyProcess) metrics(t testing.TB) samples {
 	return parseSamples(t, string(body))
 }
 
-// series returns the name of a series of an upstream. The labels are pairs of
-// name and value that stand before or between pool and upstream in the order
-// of the alphabet, and are sorted in by their names.
-func series(name, pool, upstream string, label ...string) string {
-	labels := []string{fmt.Sprintf("pool=%q", pool), fmt.Sprintf("upstream=%q", upstream)}
-	if len(label) == 2 {
-		at := 0
-		if label[0] > "pool" {
-			at = 1
-		}
-		labels = append(labels[:at], append([]string{fmt.Sprintf("%s=%q", label[0], label[1])}, labels[at:]...)...)
+// series returns the name of a series of an upstream; more labels are given as
+// name and value in turn.
+func series(name, pool, upstream string, more ...string) string {
+	more = append(more, "pool", pool, "upstream", upstream)
+	var labels []string
+	for i := 0; i < len(more); i += 2 {
+		labels = append(labels, fmt.Sprintf("%s=%q", more[i], more[i+1]))
 	}
+	slices.Sort(labels)
 	return "caddy_load_balance_" + name + "{" + strings.Join(labels, ",") + "}"
 }
 
@@ -280,7 +278,7 @@ func TestMetricsOfTransitions(t *testing.T) {
 	get(t, url)
 	c.waitLogged(t, "upstream is ejected: its requests failed", broken.addr, time.Time{})
 	way := func(from, to string) string {
-		return fmt.Sprintf("caddy_load_balance_transitions_total{from=%q,pool=\"web\",to=%q,upstream=%q}", from, to, broken.addr)
+		return series("transitions_total", "web", broken.addr, "from", from, "to", to)
 	}
 	c.metrics(t).require(t,
 		way("unknown", "up"), 1, way("up", "ejected"), 1, way("ejected", "up"), 0, way("up", "down"), 0,
