@@ -20,7 +20,7 @@ var (
 	requests = describe("requests_total",
 		"Requests sent to the upstream, retries included, by outcome: success, error_status (from 500), failed, canceled (by the client), or rescued (retried elsewhere).", "outcome")
 	retries = describe("retries_total",
-		"Requests sent to the upstream after the same request had been sent to another one, or to this one.")
+		"Requests sent to the upstream that had been sent before, to another one or to this one.")
 	inFlight = describe("in_flight",
 		"Requests that the upstream is serving.")
 	noUpstream = prometheus.NewDesc(prefix+"no_upstream_total",
