@@ -18,12 +18,13 @@ const module = "github.com/caddy-loadbalance/caddy-loadbalance"
 // module against the architecture.
 func TestDependenciesPointOneWay(t *testing.T) {
 	allowed := map[string][]string{
-		".":           {"admin", "caddyfile", "healthcheck", "upstreams"},
-		"admin":       {"healthcheck", "upstreams"},
-		"caddyfile":   {"healthcheck", "upstreams"},
-		"cmd/caddy":   {"."},
-		"healthcheck": nil,
-		"upstreams":   {"healthcheck"},
+		".":             {"admin", "admin/command", "caddyfile", "healthcheck", "upstreams"},
+		"admin":         {"healthcheck", "upstreams"},
+		"admin/command": {"admin", "healthcheck"},
+		"caddyfile":     {"healthcheck", "upstreams"},
+		"cmd/caddy":     {"."},
+		"healthcheck":   nil,
+		"upstreams":     {"healthcheck"},
 
 		"integration/caddysuite": nil,
 	}
