@@ -161,6 +161,7 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 
 		SourceDepends:  healthcheck.DependsOnRequest(h.DynamicUpstreamsRaw),
 		RequestBuffers: h.RequestBuffers,
+		Handled:        len(h.HandleResponse) > 0,
 
 		Context: ctx,
 		Logger:  logger,

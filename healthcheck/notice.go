@@ -106,7 +106,9 @@ func (n *notice) log() {
 		zap.String("upstream", n.address),
 		zap.String("from", n.before()),
 		zap.String("to", n.after()),
-		zap.Int("failures", n.failures),
+	}
+	if !n.ejected && !n.restored && n.mode == n.wasMode { // it counts failed checks
+		fields = append(fields, zap.Int("failures", n.failures))
 	}
 	if n.reason != "" {
 		fields = append(fields, zap.String("reason", n.reason))

@@ -50,7 +50,15 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	u.silence.wait(start.Sub(o.pool.began))
 	o.pool.watch()
+	returned := false
+	defer func() {
+		if !returned { // the transport panicked: nobody waits any more
+			r.conceal()
+			u.silence.done(false, time.Since(o.pool.began))
+		}
+	}()
 	resp, err := o.RoundTripper.RoundTrip(req)
+	returned = true
 	end := time.Now()
 	rescued := r.conceal()
 	u.silence.done(err == nil, end.Sub(o.pool.began))
@@ -84,13 +92,14 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		u.target.Answered(now)
 	}
 	if !p.ejects {
+		r.decide(u, true, "") // of an ejection from before a reload
 		return
 	}
 	wrong := p.judged(resp, took)
 	r.decide(u, wrong == "", wrong)
 	if wrong != "" {
 		u.target.Failed(now)
-		p.failed(u, ejections, wrong, now)
+		p.failed(r, u, ejections, wrong, now)
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
 		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
@@ -100,17 +109,18 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 
 // failed books an attempt that got no response.
 func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
-	u.account.errors.Add(1)
 	if isIdleClose(err) {
+		r.freeTrial()
 		return
 	}
+	u.account.errors.Add(1)
 	u.target.Failed(now)
 	if isDialError(err) {
 		u.target.CheckSoon()
 	}
 	reason := healthcheck.Reason(err)
 	r.decide(u, false, reason)
-	o.pool.failed(u, ejections, reason, now)
+	o.pool.failed(r, u, ejections, reason, now)
 }
 
 // isDialError reports whether no connection came about.
@@ -119,18 +129,26 @@ func isDialError(err error) bool {
 	return errors.As(err, &dial) || healthcheck.IsTLS(err)
 }
 
-// clientBody notes that the client broke off its request body.
+// clientBody notes that the client broke off its request body. What reading
+// it comes to after the transport has closed it, as after a failure of the
+// upstream, is not the client's doing: every server has an error of its own
+// for that.
 type clientBody struct {
 	io.ReadCloser
-	failed atomic.Bool
+	failed, closed atomic.Bool
 }
 
 func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+	if err != nil && err != io.EOF && !b.closed.Load() {
 		b.failed.Store(true)
 	}
 	return n, err
+}
+
+func (b *clientBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
 }
 
 // ProxyProtocolEnabled implements reverseproxy.ProxyProtocolTransport for

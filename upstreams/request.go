@@ -148,10 +148,16 @@ func (r *Request) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (r *Request) Err() error {
+	if c := r.cutter.Load(); c != nil && c.ctx.Err() == nil {
+		return nil
+	}
+	if err := r.Context.Err(); err != nil {
+		return err
+	}
 	if c := r.cutter.Load(); c != nil {
 		return c.ctx.Err()
 	}
-	return r.Context.Err()
+	return nil
 }
 
 // expose lets rescues cut the attempt loose that is about to begin at u.
