@@ -73,8 +73,8 @@ func reason(u admin.Upstream, now time.Time) string {
 	if u.EjectedUntil.After(now) {
 		text += " for " + countdown(now, u.EjectedUntil)
 	}
-	if u.Reason != "" {
-		text += ", " + u.Reason
+	if why := strings.TrimPrefix(u.Reason, "ejected: "); why != "" {
+		text += ": " + why
 	}
 	return text
 }

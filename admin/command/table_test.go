@@ -108,9 +108,9 @@ func TestReason(t *testing.T) {
 		{nil, "", ""},
 		{nil, "timeout", "timeout"},
 		{after(60), "", "ejected for 1m"},
-		{after(60), "timeout", "ejected for 1m, timeout"},
+		{after(60), "ejected: timeout", "ejected for 1m: timeout"},
 		{after(-1), "", "ejected"},
-		{after(0), "status 503", "ejected, status 503"},
+		{after(0), "ejected: status 503", "ejected: status 503"},
 	} {
 		if got := reason(admin.Upstream{EjectedUntil: tt.until, Reason: tt.reason}, noon); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
