@@ -6,7 +6,7 @@
 //	caddyfile    the directive, split into Caddy's options and ours
 //	upstreams    the upstreams of a handler: rotation, selection, attempts
 //	healthcheck  which upstreams are fit to serve: statuses, schedule, checks
-//	admin        the admin API
+//	admin        the admin API, and the command caddy upstreams
 //	metrics      what Prometheus sees
 package loadbalance
 
@@ -16,7 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin" // the admin API
+	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin"         // the admin API
+	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin/command" // caddy upstreams
 	"github.com/caddy-loadbalance/caddy-loadbalance/caddyfile"
 )
 
