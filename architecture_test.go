@@ -18,14 +18,16 @@ const module = "github.com/caddy-loadbalance/caddy-loadbalance"
 // module against the architecture.
 func TestDependenciesPointOneWay(t *testing.T) {
 	allowed := map[string][]string{
-		".":           {"admin", "caddyfile", "healthcheck", "statuspage", "upstreams"},
+		".":           {"admin", "admin/command", "caddyfile", "healthcheck", "metrics", "statuspage", "upstreams"},
 		"admin":       {"healthcheck", "upstreams"},
 		"caddyfile":   {"healthcheck", "upstreams"},
 		"cmd/caddy":   {"."},
 		"healthcheck": nil,
+		"metrics":     {"healthcheck", "upstreams"},
 		"statuspage":  {"admin", "healthcheck", "upstreams"},
 		"upstreams":   {"healthcheck"},
 
+		"admin/command":          {"admin", "healthcheck"},
 		"integration/caddysuite": nil,
 	}
 	for file, imports := range sources(t) {

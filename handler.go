@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
+	"github.com/caddy-loadbalance/caddy-loadbalance/metrics"
 	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
 )
 
@@ -114,6 +115,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("getting events app: %w", err)
 	}
 	events := app.(*caddyevents.App)
+	if err := metrics.Register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
 
 	cfg := h.poolConfig(ctx, events)
 	h.Handler.LoadBalancing = h.stockLoadBalancing()
@@ -161,6 +165,7 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 
 		SourceDepends:  healthcheck.DependsOnRequest(h.DynamicUpstreamsRaw),
 		RequestBuffers: h.RequestBuffers,
+		Handled:        len(h.HandleResponse) > 0,
 
 		Context: ctx,
 		Logger:  logger,

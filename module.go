@@ -6,7 +6,8 @@
 //	caddyfile    the directive, split into Caddy's options and ours
 //	upstreams    the upstreams of a handler: rotation, selection, attempts
 //	healthcheck  which upstreams are fit to serve: statuses, schedule, checks
-//	admin        the admin API
+//	admin        the admin API, and the command caddy upstreams
+//	metrics      what Prometheus sees
 //	statuspage   the status page, directive load_balance_status
 package loadbalance
 
@@ -16,7 +17,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin" // the admin API
+	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin"         // the admin API
+	_ "github.com/caddy-loadbalance/caddy-loadbalance/admin/command" // caddy upstreams
 	"github.com/caddy-loadbalance/caddy-loadbalance/caddyfile"
 	_ "github.com/caddy-loadbalance/caddy-loadbalance/statuspage" // the status page
 )

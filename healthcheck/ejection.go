@@ -21,6 +21,8 @@ type ejection struct {
 	// serial numbers the ejections, so that what began before one is not
 	// taken for evidence after it.
 	serial uint64
+	// reason is what failed.
+	reason string
 	// until is when the hold ends, or ended; back when the target was put
 	// back last.
 	until, back time.Time
@@ -33,7 +35,7 @@ type ejection struct {
 //
 // Ejections are in a row if the target was back for no longer than its last
 // hold, or window if that is longer.
-func (e *ejection) eject(set Settings, window time.Duration, now time.Time) {
+func (e *ejection) eject(set Settings, reason string, window time.Duration, now time.Time) {
 	if !e.out && now.Sub(e.back) > max(set.Ladder(e.row), window) {
 		e.row = 0
 	}
@@ -41,6 +43,7 @@ func (e *ejection) eject(set Settings, window time.Duration, now time.Time) {
 	e.serial++
 	e.out, e.held = true, true
 	e.until = now.Add(set.Ladder(e.row))
+	e.reason = reason
 }
 
 // prove ends the hold, if it is over.
@@ -58,5 +61,5 @@ func (e *ejection) proving(now time.Time) bool { return e.out && !now.Before(e.u
 // restore puts the target back.
 func (e *ejection) restore(now time.Time) {
 	e.out, e.held = false, false
-	e.until, e.back = time.Time{}, now
+	e.reason, e.until, e.back = "", time.Time{}, now
 }

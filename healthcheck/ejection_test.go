@@ -332,3 +332,49 @@ func TestEnrollAndDismiss(t *testing.T) {
 		l.equal("statuses", p.statuses(), "up")
 	})
 }
+
+// What comes up while nothing is in rotation is not kept out by an ejection
+// from before, whichever way the others went.
+func TestEjectionEndsWhereNothingElseIsLeft(t *testing.T) {
+	t.Run("the ejected one recovers last", func(t *testing.T) {
+		inLab(t, func(l *lab) {
+			a, b := l.backend("a", "p"), l.backend("b", "p")
+			p := &pool{set: defaults(), backends: []*backend{a, b}}
+			l.start(p)
+			l.at(1)
+			p.targets[0].Eject("latency", failWindow) // until 11 s
+			a.says("f")
+			p.targets[0].CheckNow()
+			l.at(2)
+			b.says("f")
+			p.targets[1].CheckNow()
+			l.at(3)
+			l.equal("statuses", p.statuses(), "down down")
+			a.says("p")
+			p.targets[0].CheckNow()
+			l.at(3)
+			l.equal("statuses", p.statuses(), "up down")
+			l.equal("in rotation", p.targets[0].InRotation(), true)
+		})
+	})
+	t.Run("kept over a reload", func(t *testing.T) {
+		inLab(t, func(l *lab) {
+			a, b := l.backend("a", "p"), l.backend("b", "p")
+			p := func(check string) *pool { return &pool{set: defaults(), check: check, backends: []*backend{a, b}} }
+			first := p("one")
+			l.start(first)
+			l.at(1)
+			first.targets[0].Eject("latency", failWindow)
+			b.says("f")
+			b.slowDown(time.Second)
+			second := p("two")
+			l.reload(second)
+			l.at(1.5)
+			l.equal("statuses", second.statuses(), "up unknown")
+			l.equal("kept, as the other may come up", second.ejectedUntil(0), 11*time.Second)
+			l.at(2)
+			l.equal("statuses", second.statuses(), "up down")
+			l.equal("in rotation", second.targets[0].InRotation(), true)
+		})
+	})
+}

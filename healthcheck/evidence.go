@@ -1,15 +1,21 @@
 package healthcheck
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Eject takes the target out of rotation because of its failed requests, for
 // as long as the ladder says of its ejections in a row; reason says what
 // failed. Ejections no more than window apart are in a row. It does nothing,
-// and returns false, if the target is not in rotation or nothing else is.
-func (t *Target) Eject(reason string, window time.Duration) (ejected bool) {
+// and returns false, if the target is not in rotation or nothing else is: of
+// its group or, if they are given, of those among which requests choose.
+func (t *Target) Eject(reason string, window time.Duration, among ...*Target) (ejected bool) {
 	t.registry.update(func(now time.Time) {
 		rec := t.rec.Load()
-		ejected = rec.driver == t && rec.in && !t.group.lastly(t)
+		lastly := len(among) == 0 && t.group.lastly(t) || len(among) > 0 &&
+			!slices.ContainsFunc(among, func(other *Target) bool { return other != t && other.InRotation() })
+		ejected = rec.driver == t && rec.in && !lastly
 		if ejected {
 			t.registry.eject(rec, reason, window, now)
 		}
@@ -43,7 +49,7 @@ func (t *Target) Tried(serial uint64, ok bool, reason string, window time.Durati
 func (r *Registry) eject(rec *record, reason string, window time.Duration, now time.Time) {
 	t := rec.driver
 	again := rec.ejection.out
-	rec.ejection.eject(t.group.cfg.Settings, window, now)
+	rec.ejection.eject(t.group.cfg.Settings, reason, window, now)
 	rec.show(true, now)
 	r.notify(notice{
 		group: t.group, address: t.address, from: rec.state.Status, to: rec.state.Status,
@@ -51,8 +57,11 @@ func (r *Registry) eject(rec *record, reason string, window time.Duration, now t
 		delay: rec.ejection.until.Sub(now), next: rec.ejection.until,
 	})
 	if !again {
+		rec.tally.moved(rec.state.Status.String(), ejected)
 		r.left = append(r.left, rec.followers...)
-		t.group.recall(now)
+		if t.group.vacated(t.tier) {
+			t.group.recall(now)
+		}
 	}
 	if rec.running == nil {
 		r.arm(rec, now)
@@ -92,6 +101,7 @@ func (r *Registry) weigh(rec *record, passed bool, now time.Time) {
 func (r *Registry) restore(rec *record, reason string, now time.Time) {
 	t := rec.driver
 	rec.ejection.restore(now)
+	rec.tally.moved(ejected, rec.state.Status.String())
 	rec.show(true, now)
 	r.notify(notice{
 		group: t.group, address: t.address, from: rec.state.Status, to: rec.state.Status,

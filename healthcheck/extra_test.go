@@ -96,7 +96,7 @@ func TestCutShortByClose(t *testing.T) {
 		p.targets[0].CheckNow()
 		p.targets[0].CheckSoon()
 		p.targets[0].Readmit()
-		l.equal("asked after the end", p.Ask(), false)
+		l.equal("asked after the end", p.Ask(nil), false)
 	})
 }
 

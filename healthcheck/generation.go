@@ -83,7 +83,7 @@ func (g *Group) add(tc TargetConfig, now time.Time) *Target {
 // fresh returns a record that knows nothing, or that a target without checks
 // is up.
 func fresh(t *Target, now time.Time) *record {
-	rec := &record{key: t.key(), since: now}
+	rec := &record{key: t.key(), since: now, tally: new(Tally)}
 	if t.probe == nil {
 		rec.unchecked = true
 		rec.state.Status = Up
@@ -131,18 +131,16 @@ func (gen *Generation) Start() {
 type standing struct {
 	ejection ejection
 	operator operator
+	tally    *Tally
 }
 
-// standings returns the standings of all targets that have one, by pool and
-// address.
+// standings returns the standings of all targets, by pool and address.
 func (gen *Generation) standings() map[Key]standing {
 	all := make(map[Key]standing)
 	for _, g := range gen.groups {
 		for _, t := range g.targets {
 			rec := t.rec.Load()
-			if s := (standing{rec.ejection, rec.operator}); s != (standing{}) {
-				all[t.key().place()] = s
-			}
+			all[t.key().place()] = standing{rec.ejection, rec.operator, rec.tally}
 		}
 	}
 	return all
@@ -213,8 +211,8 @@ func (t *Target) drive(kept map[Key]standing, now time.Time) {
 		t.follow(rec)
 	}
 	rec.driver = t
-	if s, ok := kept[key.place()]; ok && s != (standing{rec.ejection, rec.operator}) {
-		rec.ejection, rec.operator = s.ejection, s.operator
+	if s, ok := kept[key.place()]; ok {
+		rec.ejection, rec.operator, rec.tally = s.ejection, s.operator, s.tally
 		rec.show(false, now)
 	}
 }

@@ -56,7 +56,8 @@ type Group struct {
 	// began is what the times of requests count from.
 	began time.Time
 
-	// in counts the targets in rotation, by tier. Spare ones are up.
+	// in counts the targets in rotation, by tier. Spare ones are up, idle
+	// ones do not count.
 	in [3]int
 	// extras counts the extra checks under way.
 	extras int
@@ -122,6 +123,46 @@ func (g *Group) Dismiss(targets []*Target) {
 	})
 }
 
+// Serving tells that of all targets these serve at present, as those that a
+// dynamic source names. The others do not make up for them.
+func (g *Group) Serving(targets []*Target) {
+	serving := make(map[*Target]bool, len(targets))
+	for _, t := range targets {
+		serving[t] = true
+	}
+	g.registry.update(func(now time.Time) {
+		for _, t := range g.targets {
+			in := t.rec.Load().in
+			switch {
+			case serving[t] && t.idle:
+				t.idle = false
+				t.count(false, in)
+			case !serving[t] && !t.idle:
+				t.count(in, false)
+				t.idle = true
+			}
+		}
+		g.recall(now)
+	})
+}
+
+// Restore ends the ejections of those targets if none of them is in rotation.
+func (g *Group) Restore(targets []*Target) {
+	g.registry.update(func(now time.Time) {
+		if slices.ContainsFunc(targets, (*Target).InRotation) {
+			return
+		}
+		for _, t := range targets {
+			if rec := t.rec.Load(); rec.driver == t && rec.state.Status == Up && rec.ejection.out {
+				g.registry.restore(rec, aloneReason, now)
+			}
+		}
+	})
+}
+
+// aloneReason is why an ejection ends that would leave nothing to serve.
+const aloneReason = "nothing else is in rotation"
+
 // Owner returns the owner given in the config.
 func (g *Group) Owner() Owner { return g.cfg.Owner }
 
@@ -130,7 +171,7 @@ func (g *Group) others(t *Target) bool {
 	n := g.in[t.tier]
 	if t.tier == Spare { // for which any other will do
 		n = g.in[Primary] + g.in[Backup]
-	} else if t.rec.Load().in {
+	} else if t.rec.Load().in && !t.idle {
 		n--
 	}
 	return n > 0
@@ -139,7 +180,7 @@ func (g *Group) others(t *Target) bool {
 // lastly reports whether nothing but t is in rotation.
 func (g *Group) lastly(t *Target) bool {
 	n := g.in[Primary] + g.in[Backup]
-	if t.tier != Spare && t.rec.Load().in {
+	if t.tier != Spare && t.rec.Load().in && !t.idle {
 		n--
 	}
 	return n == 0
@@ -152,7 +193,7 @@ func (g *Group) recall(now time.Time) {
 	nothing := g.in[Primary]+g.in[Backup] == 0
 	for _, t := range g.targets {
 		rec := t.rec.Load()
-		if rec.driver != t || rec.operator.mode != Ready {
+		if rec.driver != t || t.idle || rec.operator.mode != Ready {
 			continue
 		}
 		if rec.state.Status == Retired && (g.in[t.tier] == 0 && t.tier != Spare || nothing) {
@@ -160,28 +201,45 @@ func (g *Group) recall(now time.Time) {
 			g.registry.readmitted(rec, rec.loud, now)
 		}
 		if nothing && rec.state.Status == Up && rec.ejection.out && t.tier != Spare {
-			g.registry.restore(rec, "nothing else is in rotation", now)
+			g.registry.restore(rec, aloneReason, now)
 		}
 	}
 }
 
-// Ask asks for checks because a request found nothing in rotation: of each
-// target at most once a second, of at most ten targets a second, in turn. It
-// reports whether there is a result to wait for.
-func (g *Group) Ask() bool {
+// vacated reports whether a tier has nothing in rotation, after one of it has
+// left. Until then there is nothing to recall.
+func (g *Group) vacated(tier Tier) bool { return tier != Spare && g.in[tier] == 0 }
+
+// stranded reports whether nothing is in rotation, and no first result can
+// change that.
+func (g *Group) stranded() bool {
+	return g.in[Primary]+g.in[Backup] == 0 && !slices.ContainsFunc(g.targets, func(t *Target) bool {
+		rec := t.rec.Load()
+		return t.tier != Spare && rec.state.Status == Unknown && rec.operator.mode == Ready
+	})
+}
+
+// Ask asks for checks because a request found none of those targets in
+// rotation, or none at all if it is nil: of each target at most once a second,
+// of at most ten targets a second, in turn. It reports whether there is a
+// result to wait for.
+func (g *Group) Ask(of []*Target) bool {
 	waiting := false
 	g.registry.update(func(now time.Time) {
-		for range g.targets {
+		if of == nil {
+			of = g.targets
+		}
+		for range of {
 			if now.Sub(g.asked[g.askAt]) < askWindow {
 				break
 			}
-			t := g.targets[g.turn%len(g.targets)]
-			g.turn = (g.turn + 1) % len(g.targets)
+			t := of[g.turn%len(of)]
+			g.turn = (g.turn + 1) % len(of)
 			rec := t.rec.Load()
 			if rec.running != nil {
 				waiting = true
 			}
-			if !t.checks(rec) || rec.running != nil || now.Sub(rec.extraLast) < askGap {
+			if !t.checks(rec) || t.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
 				continue
 			}
 			g.asked[g.askAt] = now
@@ -205,7 +263,7 @@ func (g *Group) NextCheck() (time.Time, bool) {
 	g.nextCheck, g.nextChecked = time.Time{}, now
 	for _, t := range g.targets {
 		next := t.rec.Load().next
-		if !next.IsZero() && (g.nextCheck.IsZero() || next.Before(g.nextCheck)) {
+		if !t.idle && !next.IsZero() && (g.nextCheck.IsZero() || next.Before(g.nextCheck)) {
 			g.nextCheck = next
 		}
 	}

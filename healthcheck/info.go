@@ -12,7 +12,7 @@ type Info struct {
 	Failures, MaxFailures int
 	// Delay is the current delay between checks.
 	Delay time.Duration
-	// Reason says why the status is what it is.
+	// Reason says why the status is what it is, or why the target is ejected.
 	Reason string
 	// Since is when the status was reached.
 	Since time.Time
@@ -48,6 +48,9 @@ func (t *Target) Info() Info {
 		Last: rec.last, Next: rec.next, Back: rec.back,
 		Mode: rec.operator.mode, Lease: rec.operator.until,
 		Ejected: rec.ejection.out, EjectedUntil: rec.ejection.until,
+	}
+	if rec.ejection.out && rec.state.Status == Up {
+		info.Reason = "ejected: " + rec.ejection.reason
 	}
 	if in, ok := rec.state.RetireIn(set); ok && !rec.next.IsZero() && t.group.others(t) {
 		info.RetireAt = rec.next.Add(in)

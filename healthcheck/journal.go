@@ -8,9 +8,9 @@ import (
 // journalMost is how many transitions are remembered, of all targets together.
 const journalMost = 50
 
-// Transition is a change of a target that people were told about, as it is
+// Change is a transition of a target that people were told about, as it is
 // remembered.
-type Transition struct {
+type Change struct {
 	Time          time.Time
 	Pool, Address string
 	// From and To are statuses, operator modes, or "ejected".
@@ -22,13 +22,13 @@ type Transition struct {
 // journal is the latest transitions, in a ring.
 type journal struct {
 	mu      sync.Mutex
-	list    []Transition
+	list    []Change
 	next    int
 	changed chan struct{} // closed at the next transition, nil if nobody waits
 }
 
 // add remembers a transition instead of the oldest one.
-func (j *journal) add(t Transition) {
+func (j *journal) add(t Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.list) < journalMost {
@@ -43,22 +43,22 @@ func (j *journal) add(t Transition) {
 	}
 }
 
-// Transitions returns the latest transitions, newest first: those that made
+// Changes returns the latest transitions, newest first: those that made
 // a log line, so the quiet returns of a dead target are not among them.
-func (r *Registry) Transitions() []Transition {
+func (r *Registry) Changes() []Change {
 	j := &r.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.list)
-	list := make([]Transition, n)
+	list := make([]Change, n)
 	for i := range n {
 		list[i] = j.list[(j.next+n-1-i)%n]
 	}
 	return list
 }
 
-// Transited returns a channel that is closed at the next transition.
-func (r *Registry) Transited() <-chan struct{} {
+// NextChange returns a channel that is closed at the next transition.
+func (r *Registry) NextChange() <-chan struct{} {
 	j := &r.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()

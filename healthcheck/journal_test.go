@@ -10,7 +10,7 @@ import (
 // remembered returns the transitions, oldest first.
 func (l *lab) remembered() string {
 	var text strings.Builder
-	list := l.registry.Transitions()
+	list := l.registry.Changes()
 	for i := range list {
 		t := list[len(list)-1-i]
 		fmt.Fprintf(&text, "\n\t%s %s/%s %s>%s %s", l.when(t.Time), t.Pool, t.Address, t.From, t.To, t.Reason)
@@ -28,7 +28,7 @@ func TestJournal(t *testing.T) {
 		p := &pool{set: set, backends: []*backend{a, b}}
 		l.start(p)
 		l.at(9)
-		transited := l.registry.Transited()
+		transited := l.registry.NextChange()
 		l.at(9.5)
 		select {
 		case <-transited:
@@ -63,9 +63,9 @@ func TestJournal(t *testing.T) {
 func TestJournalIsBounded(t *testing.T) {
 	var r Registry
 	for i := range 3*journalMost + 7 {
-		r.journal.add(Transition{Address: fmt.Sprint(i)})
+		r.journal.add(Change{Address: fmt.Sprint(i)})
 	}
-	list := r.Transitions()
+	list := r.Changes()
 	if len(list) != journalMost {
 		t.Fatalf("%d remembered", len(list))
 	}

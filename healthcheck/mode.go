@@ -75,10 +75,10 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 			mode: op.mode, wasMode: from, next: op.until, failures: rec.state.Failures,
 		})
 	}
+	if op.mode == Maint && from != Maint {
+		r.left = append(r.left, rec.followers...)
+	}
 	if was && !rec.in {
-		if op.mode == Maint {
-			r.left = append(r.left, rec.followers...)
-		}
 		t.group.recall(now)
 	}
 	if rec.running == nil {
@@ -91,15 +91,17 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 func (rec *record) pause() {
 	rec.cut()
 	rec.next, rec.extraAt, rec.delay = time.Time{}, time.Time{}, 0
-	rec.ejection.out, rec.ejection.held, rec.ejection.until = false, false, time.Time{}
+	rec.ejection.out, rec.ejection.held, rec.ejection.until, rec.ejection.reason = false, false, time.Time{}, ""
 }
 
 // forget makes the record one of a target that was never checked.
 func (rec *record) forget() {
+	from := rec.state.Status
 	rec.state = State{}
 	rec.reason = ""
 	if rec.unchecked {
 		rec.state.Status = Up
 		rec.reason = "unchecked"
 	}
+	rec.tally.moved(from.String(), rec.state.Status.String())
 }

@@ -47,7 +47,7 @@ func TestMaint(t *testing.T) {
 		l.at(20)
 		p.targets[0].CheckNow()
 		p.targets[0].CheckSoon()
-		p.Ask()
+		p.Ask(nil)
 		l.at(100)
 		l.equal("checks", a.checks(), seconds(0, 6))
 		l.equal("known", p.known(0), "up 0 -1ns")

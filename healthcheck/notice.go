@@ -32,6 +32,9 @@ type notice struct {
 	ejected, restored bool
 }
 
+// ejected is what logs, events and counts call a target that is.
+const ejected = "ejected"
+
 // maxNotices is how many notices may wait. More than that wait only for
 // something that hangs, and are dropped.
 const maxNotices = 10_000
@@ -81,7 +84,7 @@ func (n *notices) work() {
 // it is a transition. The registry's lock is held.
 func (r *Registry) notify(what notice) {
 	if what.transition() {
-		r.journal.add(Transition{
+		r.journal.add(Change{
 			Time: time.Now(), Pool: what.group.name, Address: what.address,
 			From: what.before(), To: what.after(), Reason: what.reason,
 		})
@@ -113,7 +116,9 @@ func (n *notice) log() {
 		zap.String("upstream", n.address),
 		zap.String("from", n.before()),
 		zap.String("to", n.after()),
-		zap.Int("failures", n.failures),
+	}
+	if !n.ejected && !n.restored && n.mode == n.wasMode { // it counts failed checks
+		fields = append(fields, zap.Int("failures", n.failures))
 	}
 	if n.reason != "" {
 		fields = append(fields, zap.String("reason", n.reason))
@@ -153,7 +158,7 @@ func (n *notice) before() string {
 	case n.mode != n.wasMode:
 		return n.wasMode.String()
 	case n.restored:
-		return "ejected"
+		return ejected
 	}
 	return n.from.String()
 }
@@ -163,7 +168,7 @@ func (n *notice) after() string {
 	case n.mode != n.wasMode:
 		return n.mode.String()
 	case n.ejected:
-		return "ejected"
+		return ejected
 	}
 	return n.to.String()
 }

@@ -46,7 +46,7 @@ func TestEverythingAtOnce(t *testing.T) {
 					target := p.targets[rand.IntN(len(p.targets))]
 					switch rand.IntN(9) {
 					case 0:
-						p.Ask()
+						p.Ask(nil)
 					case 1:
 						target.CheckSoon()
 					case 2:

@@ -60,6 +60,8 @@ type record struct {
 	// last is the newest result; its Time is zero if there is none.
 	last    Report
 	history recent
+	// tally goes with pool and address: records that share these share it.
+	tally *Tally
 	// void says that the newest check had no result, doubted that it was not
 	// counted for the benefit of the doubt.
 	void, doubted bool
@@ -93,7 +95,9 @@ func (rec *record) fork(key Key) *record {
 		extraAt: rec.extraAt, unchecked: rec.unchecked,
 	}
 	if key.Pool == rec.key.Pool {
-		forked.ejection, forked.operator = rec.ejection, rec.operator
+		forked.ejection, forked.operator, forked.tally = rec.ejection, rec.operator, rec.tally
+	} else {
+		forked.tally = new(Tally)
 	}
 	forked.mirror()
 	return forked
@@ -121,6 +125,7 @@ func (rec *record) move(from Status, reason string, now time.Time) {
 	rec.reason = reason
 	if from != rec.state.Status {
 		rec.since = now
+		rec.tally.moved(from.String(), rec.state.Status.String())
 	}
 	rec.show(from != Unknown, now)
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// firstMost is how many first checks may run at a time.
+// firstMost is how many first checks may run at a time, and how many of those
+// after a retirement.
 const firstMost = 1000
 
 // Registry owns all targets of a process: their timers, their checks and what
@@ -24,7 +25,8 @@ type Registry struct {
 	generations []*Generation
 	// provisional are those that have not started, by their config.
 	provisional map[any]*Generation
-	// firsts wait for their first check, starting counts those that run.
+	// firsts wait for their first check, or the one after a retirement;
+	// starting counts those that run.
 	firsts   []*record
 	starting int
 	// dirty are the groups whose owners have to be told about changes, left
@@ -197,6 +199,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	t := rec.driver
 	set := t.group.cfg.Settings
 	if report.Void {
+		rec.tally.checked(report, true)
 		rec.history.add(Past{report, check.extra, false})
 		r.notify(notice{
 			group: t.group, address: t.address, report: report, void: true, quiet: rec.void,
@@ -214,6 +217,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		return
 	}
 	rec.doubted = false
+	rec.tally.checked(report, false)
 	e := rec.state.Apply(set, Result{Pass: report.OK, Extra: check.extra, Others: t.group.others(t)})
 	rec.history.add(Past{report, check.extra, e.Counted})
 	if !report.OK {
@@ -236,10 +240,10 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
 	})
 	r.weigh(rec, report.OK, now)
-	if e.From == Up && e.To != Up {
-		if !report.Answered {
-			r.left = append(r.left, rec.followers...)
-		}
+	if e.From == Up && e.To != Up && !report.Answered {
+		r.left = append(r.left, rec.followers...)
+	}
+	if e.From == Up && e.To != Up && t.group.vacated(t.tier) || e.From != e.To && t.group.stranded() {
 		t.group.recall(now)
 	}
 }
@@ -252,6 +256,7 @@ func (r *Registry) doubt(rec *record, check *run, report Report, now time.Time) 
 		group: rec.driver.group, address: rec.driver.address, report: report, doubt: true, quiet: rec.doubted,
 		from: rec.state.Status, to: rec.state.Status, reason: report.Reason, failures: rec.state.Failures,
 	})
+	rec.tally.checked(report, true)
 	rec.history.add(Past{report, check.extra, false})
 	rec.doubted = true
 	if !check.extra {
@@ -270,9 +275,8 @@ func (r *Registry) readmitted(rec *record, loud bool, now time.Time) {
 		group: t.group, address: t.address, from: Retired, to: Down,
 		reason: rec.reason, quiet: !loud, failures: rec.state.Failures,
 	})
-	if rec.running == nil {
-		r.begin(rec, false, now)
-	}
+	r.firsts = append(r.firsts, rec) // many may be recalled at once
+	r.startFirsts(now)
 }
 
 // readmit ends the retirement of t on an operator's word.
@@ -316,7 +320,10 @@ func (r *Registry) startFirsts(now time.Time) {
 	for len(r.firsts) > 0 && r.starting < firstMost {
 		rec := r.firsts[0]
 		r.firsts = r.firsts[1:]
-		if rec.driver == nil || rec.running != nil || rec.known() || rec.operator.mode == Maint {
+		if rec.driver == nil || rec.running != nil || rec.operator.mode == Maint {
+			continue
+		}
+		if rec.known() && (rec.state.Status == Retired || rec.next.IsZero() || rec.next.After(now)) { // by now
 			continue
 		}
 		r.starting++

@@ -313,7 +313,7 @@ func TestAskOncePerSecondAndTarget(t *testing.T) {
 		l.start(p)
 		l.at(1)
 		for range 35 {
-			p.Ask()
+			p.Ask(nil)
 			time.Sleep(100 * time.Millisecond)
 		}
 		for _, b := range []*backend{a, b} {
@@ -335,7 +335,7 @@ func TestAskTenPerSecondAndGroupInTurn(t *testing.T) {
 		for at := range 8 {
 			l.at(1 + float64(at)/2)
 			for range 3 {
-				p.Ask()
+				p.Ask(nil)
 			}
 			synctest.Wait()
 			turn := ""
@@ -355,20 +355,20 @@ func TestAskSaysWhetherThereIsAResultToWaitFor(t *testing.T) {
 		a := l.slow("a", "f", 200*time.Millisecond)
 		p := &pool{set: hourly(), backends: []*backend{a}}
 		old := l.start(p)
-		l.equal("asked during a scheduled check", p.Ask(), true)
+		l.equal("asked during a scheduled check", p.Ask(nil), true)
 		l.at(1)
 		changes := p.changes()
-		l.equal("asked", p.Ask(), true)
-		l.equal("asked again", p.Ask(), true)
+		l.equal("asked", p.Ask(nil), true)
+		l.equal("asked again", p.Ask(nil), true)
 		l.at(1.1)
-		l.equal("asked during the check", p.Ask(), true)
+		l.equal("asked during the check", p.Ask(nil), true)
 		l.equal("changes during the check", p.changes()-changes, 0)
 		l.at(1.2)
 		l.equal("changes told at its end", p.changes()-changes, 1)
-		l.equal("asked too soon", p.Ask(), false)
+		l.equal("asked too soon", p.Ask(nil), false)
 		a.says("p")
 		l.at(2)
-		l.equal("asked a second later", p.Ask(), true)
+		l.equal("asked a second later", p.Ask(nil), true)
 		l.at(2.2)
 		l.equal("statuses", p.statuses(), "up")
 		l.equal("checks", a.checks(), seconds(0, 1, 2))
@@ -376,7 +376,7 @@ func TestAskSaysWhetherThereIsAResultToWaitFor(t *testing.T) {
 		// an older config asks for nothing
 		l.start(&pool{set: hourly(), backends: []*backend{l.slow("a", "f", time.Second)}})
 		l.at(4)
-		l.equal("asked in an older config", p.Ask(), false)
+		l.equal("asked in an older config", p.Ask(nil), false)
 		l.at(5)
 		l.equal("checks", a.checks(), seconds(0, 1, 2))
 		old.close()
@@ -387,8 +387,8 @@ func TestAskWithoutTargets(t *testing.T) {
 	inLab(t, func(l *lab) {
 		p, q := &pool{set: defaults()}, &pool{name: "q", set: defaults(), unchecked: []string{"a"}}
 		l.start(p, q)
-		l.equal("asked an empty pool", p.Ask(), false)
-		l.equal("asked a pool without checks", q.Ask(), false)
+		l.equal("asked an empty pool", p.Ask(nil), false)
+		l.equal("asked a pool without checks", q.Ask(nil), false)
 		_, ok := p.NextCheck()
 		l.equal("next check of an empty pool", ok, false)
 		_, ok = q.NextCheck()
@@ -409,7 +409,7 @@ func TestT9812OneCheckAtATime(t *testing.T) {
 		l.start(p)
 		for range 200 { // also when asked
 			time.Sleep(90 * time.Millisecond)
-			p.Ask()
+			p.Ask(nil)
 			p.targets[0].CheckSoon()
 			p.targets[0].CheckNow()
 		}
@@ -630,7 +630,7 @@ func TestAnyOrder(t *testing.T) {
 				case 0:
 					reload()
 				case 1, 2:
-					p.Ask()
+					p.Ask(nil)
 				case 3, 4:
 					target.CheckSoon()
 				case 5:

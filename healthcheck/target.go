@@ -15,6 +15,9 @@ type Target struct {
 	via      string
 	probe    Probe // nil if the target is not checked
 	tier     Tier
+	// idle says that the target does not serve at present, see
+	// Group.Serving. The registry's lock guards it.
+	idle bool
 
 	rec atomic.Pointer[record]
 	// answered and failed are when requests were answered and failed last,
@@ -134,6 +137,7 @@ func (t *Target) follow(rec *record) {
 // or not.
 func (t *Target) count(before, now bool) {
 	switch {
+	case t.idle:
 	case now && !before:
 		t.group.in[t.tier]++
 	case before && !now:

@@ -108,13 +108,23 @@ type backend struct {
 // with the backend's address.
 func newBackend(t testing.TB, health, serve http.HandlerFunc) *backend {
 	t.Helper()
-	return newBackendAt(t, freeAddr(t), health, serve)
+	return newBackendOn(t, listenStable(t), health, serve)
 }
 
 // newBackendAt starts a backend at an address.
 func newBackendAt(t testing.TB, addr string, health, serve http.HandlerFunc) *backend {
 	t.Helper()
-	b := new(backend)
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBackendOn(t, ln, health, serve)
+}
+
+// newBackendOn starts a backend on a listener.
+func newBackendOn(t testing.TB, ln net.Listener, health, serve http.HandlerFunc) *backend {
+	t.Helper()
+	b := &backend{addr: ln.Addr().String()}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.UserAgent() == healthcheck.UserAgent:
@@ -131,11 +141,6 @@ func newBackendAt(t testing.TB, addr string, health, serve http.HandlerFunc) *ba
 			_, _ = io.WriteString(w, b.addr)
 		}
 	})
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.addr = ln.Addr().String()
 	b.Server = &httptest.Server{Listener: ln, Config: &http.Server{Handler: handler}}
 	b.Start()
 	t.Cleanup(b.Close)

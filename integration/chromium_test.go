@@ -17,10 +17,6 @@ import (
 	"time"
 )
 
-// toolsEnv says that the tools that some tests need are installed: without
-// it, these tests are skipped where a tool is missing.
-const toolsEnv = "LOADBALANCE_TOOLS"
-
 // chromium is a headless Chromium, driven by its DevTools protocol over a pair
 // of pipes.
 type chromium struct {
@@ -48,18 +44,7 @@ type reply struct {
 // startBrowser starts a browser, which is ended with the test.
 func startBrowser(t testing.TB) *chromium {
 	t.Helper()
-	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, _ = exec.LookPath(name); path != "" {
-			break
-		}
-	}
-	if path == "" && os.Getenv(toolsEnv) == "" {
-		t.Skip("needs a headless Chromium: install the package chromium, or set " + toolsEnv + "=1 to fail instead")
-	}
-	if path == "" {
-		t.Fatal("there is no chromium")
-	}
+	path := tool(t, "chromium")
 	theirIn, ourOut := pipe(t)
 	ourIn, theirOut := pipe(t)
 	cmd := exec.Command(path,

@@ -249,11 +249,11 @@ func TestCase_c1069_c5398(t *testing.T) {
 	if raceEnabled {
 		n /= 10
 	}
-	send(n / 10) // connections and caches
+	send(n / 2) // connections and caches
 	goroutines, memory := c.goroutines(t), c.memory(t)
 	send(n)
 	more, grown := c.goroutines(t)-goroutines, c.memory(t)-memory
-	if more > 20 || grown > 20<<20 {
+	if more > 20 || grown > 20<<20 && !raceEnabled {
 		t.Errorf("%d goroutines and %d bytes more", more, grown)
 	}
 	t.Logf("after %d failed requests: %d goroutines and %d KB more", n, more, grown>>10)

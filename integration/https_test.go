@@ -20,7 +20,7 @@ func httpsExample(t *testing.T, name string) string {
 }
 
 // readTextFile reads a text file.
-func readTextFile(t *testing.T, path string) string {
+func readTextFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

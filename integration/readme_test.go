@@ -71,15 +71,19 @@ func TestReadmeJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(block), &rows); err != nil {
 			t.Fatal(err)
 		}
-		shown := reflect.TypeFor[admin.Upstream]()
+		shown, fields := reflect.TypeFor[admin.Upstream](), 0
 		for i := range shown.NumField() {
+			if shown.Field(i).Anonymous {
+				continue // only if it is asked for
+			}
+			fields++
 			name := shown.Field(i).Tag.Get("json")
 			if _, ok := rows[0][name]; !ok {
 				t.Errorf("the README's answer of the admin API has no %q", name)
 			}
 		}
-		if len(rows[0]) != shown.NumField() {
-			t.Errorf("the README's answer has %d fields, the API %d", len(rows[0]), shown.NumField())
+		if len(rows[0]) != fields {
+			t.Errorf("the README's answer has %d fields, the API %d", len(rows[0]), fields)
 		}
 	}
 }

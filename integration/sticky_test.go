@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Tests of selection policies, those above all that stick to something. That
@@ -111,14 +112,15 @@ func TestPoliciesNeverChooseWhatIsOut(t *testing.T) {
 	urls := make(map[string]string)
 	var sites strings.Builder
 	for i := range tests {
-		if tests[i].name == "weighted_round_robin" { // one without a weight would never be in rotation
-			tests[i].options = "lb_policy weighted_round_robin 3 2 1 2 1"
+		switch name := tests[i].name; name {
+		case "weighted_round_robin", "smooth_round_robin": // one without a weight would never be in rotation
+			tests[i].options = "lb_policy " + name + " 3 2 1 2 1"
 		}
 	}
 	for i, tt := range tests {
 		addr := freeAddr(t)
 		urls[tt.name] = "http://" + addr
-		sites.WriteString(site(addr, to(strings.Join(all, " "), fmt.Sprintf("name p%d", i), "health_uri /health", "health_interval 300ms",
+		sites.WriteString(site(addr, to(strings.Join(all, " "), fmt.Sprintf("name p%d", i), "health_uri /health", fmt.Sprint("health_interval ", lenient(300*time.Millisecond)),
 			"health_increment 0", "health_max_failures never", tt.options)))
 	}
 	c := launch(t, sites.String(), trustLoopback)

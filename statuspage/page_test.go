@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-loadbalance/caddy-loadbalance/upstreams"
 )
 
-func transition(address string) healthcheck.Transition {
-	return healthcheck.Transition{Time: noon.Add(-5 * time.Second), Pool: "web", Address: address, From: "up", To: "down", Reason: "status 503"}
+func transition(address string) healthcheck.Change {
+	return healthcheck.Change{Time: noon.Add(-5 * time.Second), Pool: "web", Address: address, From: "up", To: "down", Reason: "status 503"}
 }
 
 func pageOf(t testing.TB, p *picture, q query) string {
@@ -99,7 +99,7 @@ func TestHostileTextIsText(t *testing.T) {
 		u := is(evil, isDown)
 		u.Reason, u.Last.Reason, u.Last.Detail = evil, evil, evil
 		p := pictureOf(poolOf(evil, u, is("fine")))
-		p.Log = []healthcheck.Transition{{Time: noon, Pool: evil, Address: evil, From: "up", To: "down", Reason: evil}}
+		p.Log = []healthcheck.Change{{Time: noon, Pool: evil, Address: evil, From: "up", To: "down", Reason: evil}}
 		f := compose(p, query{Search: strings.ToLower(evil)})
 		page, err := renderPage(f, query{Search: evil})
 		if err != nil {

@@ -137,7 +137,7 @@ func historyOf(past []healthcheck.Past) string {
 	return string(marks)
 }
 
-func logOf(transitions []healthcheck.Transition) log {
+func logOf(transitions []healthcheck.Change) log {
 	var l log
 	for i, t := range transitions {
 		if i == entries {

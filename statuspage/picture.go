@@ -12,7 +12,7 @@ type picture struct {
 	Time  time.Time
 	Pools []poolPicture
 	// Log is the latest transitions, newest first.
-	Log []healthcheck.Transition
+	Log []healthcheck.Change
 }
 
 // poolPicture is a pool in a picture.
@@ -48,7 +48,7 @@ func countsOf(u *upstreams.Upstream) counts {
 
 // takePicture looks at all pools of the process.
 func takePicture() *picture {
-	p := &picture{Time: time.Now(), Log: upstreams.Transitions()}
+	p := &picture{Time: time.Now(), Log: upstreams.Changes()}
 	for _, pool := range upstreams.Pools() {
 		shown := poolPicture{Name: pool.Name()}
 		pool.Each(func(u upstreams.Upstream) bool {

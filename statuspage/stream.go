@@ -14,7 +14,7 @@ import (
 const writeWithin = 10 * time.Second
 
 // viewing is the hub of the process: all handlers show the same.
-var viewing = newHub(takePicture, upstreams.Transited)
+var viewing = newHub(takePicture, upstreams.NextChange)
 
 // serveStream answers with server-sent events until the client goes away, is
 // too slow, or the server shuts down.

@@ -35,6 +35,9 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.path = append(r.path, u)
 	u.account.requests.Add(1)
+	if r.attempts > 1 {
+		u.account.retries.Add(1)
+	}
 
 	var body *clientBody
 	if req.Body != nil && req.Body != http.NoBody {
@@ -50,7 +53,15 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	u.silence.wait(start.Sub(o.pool.began))
 	o.pool.watch()
+	returned := false
+	defer func() {
+		if !returned { // the transport panicked: nobody waits any more
+			r.conceal()
+			u.silence.done(false, time.Since(o.pool.began))
+		}
+	}()
 	resp, err := o.RoundTripper.RoundTrip(req)
+	returned = true
 	end := time.Now()
 	rescued := r.conceal()
 	u.silence.done(err == nil, end.Sub(o.pool.began))
@@ -60,14 +71,14 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		o.answered(r, u, ejections, resp, end.Sub(start), end)
 		return resp, nil
 	case r.Context.Err() != nil || body != nil && body.failed.Load():
+		u.account.ended(Canceled)
 		r.freeTrial() // the client's doing
 		return resp, err
 	case rescued:
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		u.account.errors.Add(1)
-		u.account.rescues.Add(1)
+		u.account.ended(Rescued)
 		return nil, errRescued
 	}
 	o.failed(r, u, ejections, err, end)
@@ -81,16 +92,20 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		p.breaker.RecordMetric(resp.StatusCode, took)
 	}
 	if resp.StatusCode < http.StatusInternalServerError {
+		u.account.ended(Success)
 		u.target.Answered(now)
+	} else {
+		u.account.ended(ErrorStatus)
 	}
 	if !p.ejects {
+		r.decide(u, true, "") // of an ejection from before a reload
 		return
 	}
 	wrong := p.judged(resp, took)
 	r.decide(u, wrong == "", wrong)
 	if wrong != "" {
 		u.target.Failed(now)
-		p.failed(u, ejections, wrong, now)
+		p.failed(r, u, ejections, wrong, now)
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
 		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
@@ -100,17 +115,18 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 
 // failed books an attempt that got no response.
 func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
-	u.account.errors.Add(1)
 	if isIdleClose(err) {
+		r.freeTrial()
 		return
 	}
+	u.account.ended(Failed)
 	u.target.Failed(now)
 	if isDialError(err) {
 		u.target.CheckSoon()
 	}
 	reason := healthcheck.Reason(err)
 	r.decide(u, false, reason)
-	o.pool.failed(u, ejections, reason, now)
+	o.pool.failed(r, u, ejections, reason, now)
 }
 
 // isDialError reports whether no connection came about.
@@ -119,18 +135,26 @@ func isDialError(err error) bool {
 	return errors.As(err, &dial) || healthcheck.IsTLS(err)
 }
 
-// clientBody notes that the client broke off its request body.
+// clientBody notes that the client broke off its request body. What reading
+// it comes to after the transport has closed it, as after a failure of the
+// upstream, is not the client's doing: every server has an error of its own
+// for that.
 type clientBody struct {
 	io.ReadCloser
-	failed atomic.Bool
+	failed, closed atomic.Bool
 }
 
 func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+	if err != nil && err != io.EOF && !b.closed.Load() {
 		b.failed.Store(true)
 	}
 	return n, err
+}
+
+func (b *clientBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
 }
 
 // ProxyProtocolEnabled implements reverseproxy.ProxyProtocolTransport for

@@ -25,6 +25,12 @@ func (p *Pool) await(r *Request) *rotation {
 	if r.list == nil && len(p.places.Load().list) == 0 || r.list != nil && len(r.list) == 0 {
 		return nil
 	}
+	if r.list != nil && p.cfg.SourceDepends {
+		p.group.Restore(targets(r.list))
+		if rot := p.current(r); len(rot.ups) > 0 {
+			return rot
+		}
+	}
 	if r.gaveUp && !p.cfg.Persistent {
 		return p.fallback(r)
 	}
@@ -85,7 +91,11 @@ func (p *Pool) awaitFirst(r *Request) *rotation {
 
 // awaitAsked asks for checks and waits for their results.
 func (p *Pool) awaitAsked(r *Request) *rotation {
-	return p.wait(r, askWait, func(*rotation) bool { return p.group.Ask() })
+	var of []*healthcheck.Target
+	if r.list != nil {
+		of = targets(r.list)
+	}
+	return p.wait(r, askWait, func(*rotation) bool { return p.group.Ask(of) })
 }
 
 // wait waits until something is in rotation, for at most the given time and

@@ -42,8 +42,10 @@ func (p *Pool) freeCutter(c *cutter, unused bool) {
 	cutters.Put(c)
 }
 
-// isTidy reports whether a transport ends the contexts that it derives.
-func isTidy(transport any) bool {
-	_, stock := transport.(*reverseproxy.HTTPTransport)
-	return stock
+// tidy reports whether nothing is left that hangs on the contexts of attempts
+// once a request is over: whether the transport ends what it derives from them,
+// and no other handlers see them.
+func tidy(cfg *PoolConfig) bool {
+	_, stock := cfg.Transport.(*reverseproxy.HTTPTransport)
+	return stock && !cfg.Handled
 }

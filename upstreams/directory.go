@@ -16,11 +16,11 @@ func Pools() []*Pool {
 	return pools
 }
 
-// Transitions returns the latest transitions of all pools, newest first.
-func Transitions() []healthcheck.Transition { return registry.Transitions() }
+// Changes returns the latest transitions of all pools, newest first.
+func Changes() []healthcheck.Change { return registry.Changes() }
 
-// Transited returns a channel that is closed at the next transition.
-func Transited() <-chan struct{} { return registry.Transited() }
+// NextChange returns a channel that is closed at the next transition.
+func NextChange() <-chan struct{} { return registry.NextChange() }
 
 // Upstream is what is known about one upstream of a pool, to be shown.
 type Upstream struct {
@@ -37,10 +37,16 @@ type Upstream struct {
 	// InFlight counts the attempts under way.
 	InFlight int
 	// Requests counts attempts, Errors those that got no response through no
-	// fault of the client, Rescues those of them that were cut loose and
-	// retried elsewhere. They outlive reloads.
-	Requests, Errors, Rescues uint64
+	// fault of the client, Retries those that were not the first of their
+	// request. They outlive reloads, as does what follows.
+	Requests, Errors, Retries uint64
+	// Outcomes counts how attempts ended, by Outcome.
+	Outcomes [numOutcomes]uint64
 }
+
+// Unserved returns how many requests ended without an attempt because there
+// was no upstream for them. It outlives reloads.
+func (p *Pool) Unserved() uint64 { return p.places.Load().ledger.unserved.Load() }
 
 // Each calls f for every upstream of the pool until f returns false: in config
 // order, then those of the dynamic source by address.
@@ -65,10 +71,15 @@ func (p *Pool) Each(f func(Upstream) bool) {
 
 // show returns what is known about an upstream.
 func (p *Pool) show(u *upstream, weight int) Upstream {
-	return Upstream{
+	shown := Upstream{
 		Info: u.target.Info(), Target: u.target, Pool: p.Name(), Address: u.address,
 		InRotation: u.target.InRotation(), Weight: weight, Backup: u.tier == healthcheck.Backup,
 		InFlight: u.account.host.NumRequests(),
-		Requests: u.account.requests.Load(), Errors: u.account.errors.Load(), Rescues: u.account.rescues.Load(),
+		Requests: u.account.requests.Load(), Retries: u.account.retries.Load(),
 	}
+	for how := range shown.Outcomes {
+		shown.Outcomes[how] = u.account.outcomes[how].Load()
+	}
+	shown.Errors = shown.Outcomes[Failed] + shown.Outcomes[Rescued]
+	return shown
 }

@@ -50,9 +50,52 @@ func (p *Pool) ask(r *Request, req *http.Request) {
 	if err != nil {
 		p.cfg.Logger.Error("getting dynamic upstreams failed: the static upstreams serve", zap.Error(err))
 		r.list = nil
+		if r.Context.Err() == nil {
+			p.serve(statics(p.places.Load()))
+		}
 		return
 	}
 	r.list = p.admit(list)
+	p.serve(r.list)
+}
+
+// statics returns the upstreams of the config.
+func statics(places *places) []*upstream {
+	list := make([]*upstream, len(places.list))
+	for i, at := range places.list {
+		list[i] = at.upstream
+	}
+	return list
+}
+
+// serve tells the group which upstreams serve at present, unless that differs
+// from request to request.
+func (p *Pool) serve(list []*upstream) {
+	if last := p.serving.Load(); p.cfg.SourceDepends || last != nil && slices.Equal(*last, list) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serving.Store(&list)
+	p.group.Serving(targets(list))
+}
+
+// targets returns the targets of those upstreams.
+func targets(list []*upstream) []*healthcheck.Target {
+	all := make([]*healthcheck.Target, len(list))
+	for i, u := range list {
+		all[i] = u.target
+	}
+	return all
+}
+
+// choice returns the targets among which the request chooses, u among them,
+// if each request has its own. Else it returns nil.
+func (r *Request) choice(u *upstream) []*healthcheck.Target {
+	if !r.pool.cfg.SourceDepends {
+		return nil
+	}
+	return append(targets(r.pool.current(r).eligible()), u.target)
 }
 
 // admit returns the pool's upstreams for a list of the dynamic source, which
@@ -76,7 +119,10 @@ func (p *Pool) admit(list []*reverseproxy.Upstream) []*upstream {
 	return ups
 }
 
-func isAt(up *reverseproxy.Upstream, u *upstream) bool { return up.Dial == u.address }
+// isAt reports whether u is what the pool knows by the address of up.
+func isAt(up *reverseproxy.Upstream, u *upstream) bool {
+	return up.Dial == u.address && !u.gone.Load()
+}
 
 // see notes that the source has returned these.
 func (p *Pool) see(ups []*upstream) {
@@ -138,6 +184,9 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 		limits[up.Dial] = up.MaxRequests
 		targets = append(targets, p.targetConfig(up.Dial, p.cfg.Uncheckable || p.cfg.SourceDepends || !healthcheck.Checkable(up.Dial)))
 	}
+	if targets == nil {
+		return old
+	}
 	next := old.clone()
 	for _, t := range p.group.Enroll(targets) {
 		u := p.newUpstream(p.name, t, limits[t.Address()])
@@ -149,20 +198,29 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 }
 
 // inherit makes known what the pool of that name in the older config had from
-// its dynamic source, so that it need not be checked anew.
+// its dynamic source, so that it need not be checked anew, and when the source
+// has returned it last.
 func (p *Pool) inherit() {
 	for _, older := range Pools() {
 		if older == p || older.Name() != p.Name() {
 			continue
 		}
 		var list []*reverseproxy.Upstream
+		seen := make(map[string]int64)
 		for _, u := range older.places.Load().byAddress {
 			if u.dynamic {
 				list = append(list, &reverseproxy.Upstream{Dial: u.address, MaxRequests: u.proxy.MaxRequests})
+				seen[u.address] = u.seen.Load() - int64(p.began.Sub(older.began))
 			}
 		}
-		if len(list) > 0 {
-			p.see(p.admit(list))
+		if len(list) == 0 {
+			continue
+		}
+		places := p.enroll(list)
+		for address, at := range seen {
+			if u := places.byAddress[address]; u != nil && u.seen.Load() == 0 { // not seen by p itself
+				u.seen.Store(at)
+			}
 		}
 	}
 }
@@ -201,7 +259,7 @@ func (p *Pool) askUnasked() {
 		}
 		return
 	}
-	p.admit(list)
+	p.serve(p.admit(list))
 }
 
 // dismiss drops upstreams that the source has not returned for long.
@@ -225,6 +283,7 @@ func (p *Pool) dismiss() {
 	next := old.clone()
 	targets := make([]*healthcheck.Target, len(gone))
 	for i, u := range gone {
+		u.gone.Store(true)
 		delete(next.byAddress, u.address)
 		delete(next.book, u.proxy)
 		targets[i] = u.target

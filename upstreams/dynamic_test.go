@@ -190,8 +190,8 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	})
 }
 
-// A request for which there are only ejected upstreams goes to these.
-func TestEjectedUpstreamsOfAListServeIfThereAreNoOthers(t *testing.T) {
+// The only upstream of a tenant is not ejected, whatever others have.
+func TestOnlyUpstreamOfATenantIsNotEjected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{tenants: map[string]string{"one": "a:1", "two": "b:1 c:1"}}
 		l := newLab(t, func(cfg *PoolConfig) {
@@ -207,7 +207,7 @@ func TestEjectedUpstreamsOfAListServeIfThereAreNoOthers(t *testing.T) {
 			}
 			_, _ = l.as(t, "two").try()
 		}
-		if l.in() != "c" || l.asked["b:1"] != 1 {
+		if l.in() != "ac" || l.asked["b:1"] != 1 {
 			t.Errorf("in rotation: %s, requests %v", l.in(), l.asked)
 		}
 	})
@@ -307,6 +307,172 @@ func TestDynamicUpstreamsOverReloads(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if got := next.rows(); got != "a down, b down" {
 			t.Errorf("checked no more: %s", got)
+		}
+	})
+}
+
+// Reloads do not keep alive what the source does not return any more.
+func TestGoneUpstreamsOverReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		synctest.Wait()
+		s.says("a:1")
+		time.Sleep(unseenMost / 2)
+		next := newLab(t, s.from())
+		next.start()
+		l.pool.Close()
+		if got := next.rows(); got != "a up, b up" {
+			t.Errorf("rows %s", got)
+		}
+		time.Sleep(unseenMost/2 + 2*refreshEvery)
+		if got := next.rows(); got != "a up" {
+			t.Errorf("rows %s", got)
+		}
+	})
+}
+
+// One that comes back after it was dropped is as unknown as any new one, also
+// if no request came in between.
+func TestGoneUpstreamsComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		if address, _ := l.request(t).try(); address != "b:1" {
+			t.Errorf("got %q", address)
+		}
+		s.says("a:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if got := l.rows(); got != "a up" {
+			t.Errorf("rows %s", got)
+		}
+		l.set(true, "b:1")
+		s.says("b:1")
+		if address, _ := l.request(t).try(); address != "" {
+			t.Errorf("got %q, which is down", address)
+		}
+		if got := l.rows(); got != "a up, b down" {
+			t.Errorf("rows %s", got)
+		}
+	})
+}
+
+// What a request has made known before the pool has its final name stays with
+// the pool.
+func TestDynamicUpstreamsOfRenamedPools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		first := newLab(t, s.from())
+		cfg := first.pool.cfg
+		pool, _, err := NewPool(cfg, first) // in the same config
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		second := &lab{backends: first.backends, pool: pool}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if address, err := second.request(t).try(); address == "" || err != nil {
+				t.Errorf("%q, %v", address, err)
+			}
+		})
+		synctest.Wait()
+		first.start()
+		wg.Wait()
+		if name, rows := pool.Name(), second.rows(); name != "dynamic#2" || rows != "a up, b up" {
+			t.Errorf("pool %s: %s", name, rows)
+		}
+		s.says("a:1 c:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if rows, n := second.rows(), len(pool.group.Targets()); rows != "a up, c up" || n != 2 {
+			t.Errorf("%s, %d targets", rows, n)
+		}
+	})
+}
+
+// A list that was the latest asked for does not bring back upstreams that
+// have been dropped since: they are made known anew, and checked.
+func TestDroppedUpstreamsAreNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		l := newLab(t, s.from())
+		l.start()
+		l.picks(t, 2)
+		s.says("c:1")
+		time.Sleep(unseenMost + 2*refreshEvery)
+		if got := l.rows(); got != "c up" {
+			t.Fatal(got)
+		}
+		s.says("a:1 b:1")
+		l.set(true, "a:1")
+		for range 10 {
+			if address, err := l.request(t).try(); address != "b:1" || err != nil {
+				t.Errorf("served by %q, %v", address, err)
+			}
+		}
+		if got := l.rows(); got != "a down, b up, c up" {
+			t.Error(got)
+		}
+	})
+}
+
+// What a request has made known before the pool got its final name stays
+// known, once, under that name.
+func TestDynamicUpstreamsOfRenamedPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{list: "a:1 b:1"}
+		config := func(cfg *PoolConfig) {
+			s.from()(cfg)
+			cfg.Name, cfg.Check.Protocol = "twin", healthcheck.ProtocolNone
+		}
+		first := newLab(t, config)
+		second := newLab(t, config, first)
+		if address, err := second.request(t).try(); address == "" || err != nil {
+			t.Fatalf("%q, %v", address, err)
+		}
+		first.start()
+		if got, name := second.rows(), second.pool.Name(); got != "a up, b up" || name != "twin#2" {
+			t.Errorf("%s: %s", name, got)
+		}
+		second.picks(t, 2)
+		if n := len(second.pool.group.Targets()); n != 2 {
+			t.Errorf("%d targets", n)
+		}
+		key := accountKey{"twin#2", "a:1"}
+		acc := openAccount(key) // as a newer config does
+		defer closeAccount(key)
+		if n := acc.requests.Load(); n != 1 {
+			t.Errorf("%d requests in the books", n)
+		}
+		second.pool.Close()
+		if n, _ := accounts.References(key); n != 1 {
+			t.Errorf("%d hold the account, of 1", n)
+		}
+		if n, _ := accounts.References(accountKey{"twin", "a:1"}); n != 1 {
+			t.Errorf("%d hold the other pool's, of 1", n)
+		}
+	})
+}
+
+// While the pool is full, what is not used costs nothing but the asking.
+func TestFullPoolIsNotCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := "x:1"
+		for i := range maxDynamic {
+			list = fmt.Sprintf("%s %d:1", list, i)
+		}
+		s := &source{list: list}
+		l := newLab(t, func(cfg *PoolConfig) {
+			s.from()(cfg)
+			cfg.Check.Protocol = healthcheck.ProtocolNone
+		})
+		l.start()
+		synctest.Wait()
+		before := l.pool.places.Load()
+		if l.pool.admit([]*reverseproxy.Upstream{{Dial: "unused:1"}}); l.pool.places.Load() != before {
+			t.Error("copied")
 		}
 	})
 }

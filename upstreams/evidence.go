@@ -23,20 +23,20 @@ func (p *Pool) judged(resp *http.Response, took time.Duration) string {
 	return ""
 }
 
-// failed counts a failed attempt that began when u had had so many ejections,
-// and ejects u if it was one too many. What began before the last ejection is
-// no news.
-func (p *Pool) failed(u *upstream, ejections uint64, reason string, now time.Time) {
+// failed counts a failed attempt of r that began when u had had so many
+// ejections, and ejects u if it was one too many. What began before the last
+// ejection is no news.
+func (p *Pool) failed(r *Request, u *upstream, ejections uint64, reason string, now time.Time) {
 	if !p.ejects || u.target.Ejections() != ejections {
 		return
 	}
 	window := time.Duration(p.cfg.Passive.FailDuration)
-	if u.account.failures.add(now, window) >= p.cfg.Passive.MaxFails && u.target.Eject(reason, window) {
+	if u.account.failures.add(now, window) >= p.cfg.Passive.MaxFails && u.target.Eject(reason, window, r.choice(u)...) {
 		u.account.failures.forget()
 	}
 }
 
-// tried decides on the upstream of which the request is the trial.
+// decide decides on the upstream of which the request is the trial.
 func (r *Request) decide(u *upstream, ok bool, reason string) {
 	if r.onTrial != u {
 		return
@@ -78,7 +78,7 @@ func (b *answer) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF && b.upstream != nil && b.request.Context.Err() == nil {
 		now := time.Now()
 		b.upstream.target.Failed(now)
-		b.request.pool.failed(b.upstream, b.ejections, "response broken off", now)
+		b.request.pool.failed(b.request, b.upstream, b.ejections, "response broken off", now)
 		b.upstream = nil // once is enough
 	}
 	return n, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"testing"
@@ -312,8 +313,8 @@ func TestSilenceAndRescue(t *testing.T) {
 			t.Errorf("in rotation: %s", l.in())
 		}
 		l.pool.Each(func(u Upstream) bool {
-			if want := uint64(0); u.Address == "a:1" && (u.Rescues != 1 || u.Errors != 1) || u.Address != "a:1" && u.Rescues != want {
-				t.Errorf("%s: %d rescues, %d errors", u.Address, u.Rescues, u.Errors)
+			if want := uint64(0); u.Address == "a:1" && (u.Outcomes[Rescued] != 1 || u.Errors != 1) || u.Address != "a:1" && u.Outcomes[Rescued] != want {
+				t.Errorf("%s: %d rescues, %d errors", u.Address, u.Outcomes[Rescued], u.Errors)
 			}
 			return true
 		})
@@ -340,7 +341,24 @@ func TestRescueHasLimits(t *testing.T) {
 		{name: "no retries", change: func(cfg *PoolConfig) { cfg.Retry.Retries = 0 }},
 		{name: "the last retry", prepare: func(a *attempt) { a.record.idle = 5 }},
 		{name: "retries for some time", rescued: true, change: func(cfg *PoolConfig) {
+			cfg.Retry.Retries, cfg.Retry.TryDuration = 0, caddy.Duration(10*time.Second)
+		}},
+		{name: "that time is over", change: func(cfg *PoolConfig) {
 			cfg.Retry.Retries, cfg.Retry.TryDuration = 0, caddy.Duration(time.Second)
+		}},
+		{name: "another tried one is out", rescued: true, down: all[2:], prepare: func(a *attempt) {
+			d := a.pool.places.Load().byAddress["d:1"]
+			a.record.path, a.record.attempts = append(a.record.path, d), 1
+		}},
+		{name: "all others tried", down: all[2:], prepare: func(a *attempt) {
+			b := a.pool.places.Load().byAddress["b:1"]
+			a.record.path, a.record.attempts = append(a.record.path, b), 1
+		}},
+		{name: "all others full", prepare: func(a *attempt) {
+			for _, address := range all[1:] {
+				a.pool.places.Load().byAddress[address].proxy.MaxRequests = 1
+				fill(t, a.pool.places.Load().byAddress[address], 1)
+			}
 		}},
 		{name: "once", prepare: func(a *attempt) { a.record.rescued = true }},
 		{name: "nothing else", down: all[1:]},
@@ -360,7 +378,7 @@ func TestRescueHasLimits(t *testing.T) {
 				l.start()
 				synctest.Wait()
 				l.change(func() { l.hung["a:1"] = true })
-				l.pool.cursor.Store(uint64(len(all)) - 1) // a next
+				l.pool.cursor.Store(math.MaxUint64) // a next, however many are in rotation
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.Canceled)
 				defer cancel()
 				r := l.pool.Begin(ctx)
@@ -428,5 +446,131 @@ func TestWaitersHaveRoom(t *testing.T) {
 	w.each(func(*Request) { found++ })
 	if found != 5000 {
 		t.Errorf("found %d", found)
+	}
+}
+
+// panicking is a transport that panics.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("broken") }
+
+// An attempt whose transport panics waits for nothing any more: the server
+// ends the request and lives on.
+func TestTransportPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		l.start()
+		synctest.Wait()
+		good := l.pool.cfg.Transport
+		l.pool.cfg.Transport = panicking{}
+		l.pool.cursor.Store(uint64(len(all)) - 1) // a next
+		func() {
+			defer func() { _ = recover() }()
+			r := l.pool.Begin(t.Context())
+			defer r.End()
+			_, _ = (&attempt{l.pool, l.request(t).req.WithContext(r), r}).try()
+		}()
+		l.pool.cfg.Transport = good
+		a := l.pool.places.Load().byAddress["a:1"]
+		waiting := 0
+		a.waiters.each(func(*Request) { waiting++ })
+		if n := a.silence.waiting.Load(); n != 0 || waiting != 0 {
+			t.Errorf("%d still wait, %d can be cut loose", n, waiting)
+		}
+		a.target.Eject("test", time.Minute)
+		if in := l.in(); in != "bcd" {
+			t.Errorf("in rotation: %s", in)
+		}
+	})
+}
+
+// An ejection that a reload has kept is decided by a trial also if the new
+// config ejects nothing.
+func TestTrialWithoutFailDuration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(ejecting(1, 10*time.Second)))
+		l.start()
+		l.change(func() { l.status["a:1"] = 500 })
+		l.rounds(t, 1)
+		next := newLab(t, unchecked(func(*PoolConfig) {}))
+		next.start()
+		l.pool.Close()
+		if in := next.in(); in != "bcd" {
+			t.Fatalf("in rotation: %s", in)
+		}
+		time.Sleep(11 * time.Second)
+		next.rounds(t, 1)
+		if in := next.in(); in != "abcd" {
+			t.Errorf("in rotation: %s", in)
+		}
+	})
+}
+
+// A request that went on to another upstream is no trial any more, though its
+// attempt decided nothing.
+func TestTrialIsFreeAfterAnIdleClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(ejecting(1, 10*time.Second)))
+		l.start()
+		l.change(func() { l.status["a:1"] = 500 })
+		l.rounds(t, 1)
+		time.Sleep(11 * time.Second)
+		l.change(func() { l.status["a:1"] = 0; l.idle = map[string]bool{"a:1": true} })
+		r := l.request(t)
+		if first, err := r.try(); first != "a:1" || err == nil {
+			t.Fatalf("%s, %v", first, err)
+		}
+		if second, err := r.try(); second == "a:1" || err != nil {
+			t.Fatalf("%s, %v", second, err)
+		}
+		l.change(func() { clear(l.idle) })
+		if third, _ := l.request(t).try(); third != "a:1" || l.in() != "abcd" {
+			t.Errorf("%s, in rotation: %s", third, l.in())
+		}
+	})
+}
+
+// An upstream that waits for a trial keeps its place among the others, so that
+// also a policy that goes by it gives it one.
+func TestTrialWithPolicyFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(func(cfg *PoolConfig) {
+			ejecting(1, 10*time.Second)(cfg)
+			cfg.Policy = new(reverseproxy.FirstSelection)
+		}))
+		l.start()
+		l.change(func() { l.status["a:1"] = 500 })
+		l.rounds(t, 1)
+		l.change(func() { l.status["a:1"] = 0 })
+		if counts := l.picks(t, 10); counts["b:1"] != 10 {
+			t.Errorf("during the hold: %v", counts)
+		}
+		time.Sleep(11 * time.Second)
+		if counts := l.picks(t, 10); counts["a:1"] != 10 || l.in() != "abcd" {
+			t.Errorf("after it: %v, in rotation: %s", counts, l.in())
+		}
+	})
+}
+
+// closedBody is a request body that is still being read when the transport
+// closes it, as after a failure.
+type closedBody struct{}
+
+func (closedBody) Read([]byte) (int, error) { return 0, errors.New("body closed by handler") }
+func (closedBody) Close() error             { return nil }
+
+// A request body that ends because the transport has closed it is no fault of
+// the client, whatever the server says about it.
+func TestClosedBodyIsNotTheClients(t *testing.T) {
+	body := &clientBody{ReadCloser: closedBody{}}
+	_ = body.Close()
+	_, _ = body.Read(nil)
+	if body.failed.Load() {
+		t.Error("taken for the client's fault")
+	}
+	body = &clientBody{ReadCloser: closedBody{}}
+	_, _ = body.Read(nil)
+	if !body.failed.Load() {
+		t.Error("not taken for the client's fault")
 	}
 }

@@ -77,6 +77,9 @@ type PoolConfig struct {
 	// up to which size their bodies are buffered, -1 for all.
 	Retry          *reverseproxy.LoadBalancing
 	RequestBuffers int64
+	// Handled says that other handlers handle responses, with the context of
+	// the attempt.
+	Handled bool
 
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
@@ -101,7 +104,7 @@ type Pool struct {
 	group   *healthcheck.Group
 	prober  *healthcheck.Prober
 	// simple pools choose by round robin and nothing else, ejects says that
-	// failures eject, tidy that the transport ends the contexts it derives.
+	// failures eject, tidy that contexts of attempts can be used again.
 	simple, ejects, tidy bool
 	// began is what times of requests count from.
 	began time.Time
@@ -110,6 +113,8 @@ type Pool struct {
 	cursor   atomic.Uint64
 	places   atomic.Pointer[places]
 	changed  bell
+	// serving is the list that serves at present, as the group knows it.
+	serving atomic.Pointer[[]*upstream]
 	// lately is the rotation of the latest list of the dynamic source.
 	lately atomic.Pointer[listed]
 	// watching says that a timer looks for silent upstreams.
@@ -144,6 +149,8 @@ type places struct {
 	book map[*reverseproxy.Upstream]*upstream
 	// byAddress are all upstreams, those of the dynamic source included.
 	byAddress map[string]*upstream
+	// ledger is the pool's, under its name.
+	ledger *ledger
 }
 
 // upstream is one address of a pool.
@@ -164,9 +171,11 @@ type upstream struct {
 	taken atomic.Uint64
 
 	// dynamic upstreams come from the source, which has returned them last
-	// at seen, counted from the pool's beginning.
+	// at seen, counted from the pool's beginning. Those that are gone are not
+	// the pool's any more.
 	dynamic bool
 	seen    atomic.Int64
+	gone    atomic.Bool
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
@@ -190,7 +199,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
-	p.tidy = isTidy(cfg.Transport)
+	p.tidy = tidy(&cfg)
 	p.rotation.Store(new(rotation))
 
 	targets := p.targetConfigs()
@@ -276,10 +285,11 @@ func (pl *places) clone() *places {
 
 // settle lays out the upstreams under the pool's name.
 func (p *Pool) settle(name string) {
-	next := new(places)
-	if old := p.places.Load(); old != nil { // attempts under way still refer to them
+	next, old := new(places), p.places.Load()
+	if old != nil { // attempts under way still refer to them
 		next.book = maps.Clone(old.book)
 	} else {
+		old = new(places)
 		next.book = make(map[*reverseproxy.Upstream]*upstream)
 	}
 	next.byAddress = make(map[string]*upstream)
@@ -295,7 +305,17 @@ func (p *Pool) settle(name string) {
 		}
 		next.list = append(next.list, place{upstream: u, weight: p.weight(i)})
 	}
+	for _, u := range old.byAddress {
+		if u.dynamic { // a request came before the name was final
+			u.gone.Store(true)
+			renamed := p.newUpstream(name, u.target, u.proxy.MaxRequests)
+			renamed.dynamic = true
+			renamed.seen.Store(u.seen.Load())
+			next.add(renamed)
+		}
+	}
 	next.all = wholeRotation(next.list)
+	next.ledger = openLedger(name)
 	p.places.Store(next)
 }
 
@@ -418,6 +438,7 @@ func (p *Pool) Close() {
 }
 
 func (p *Pool) closeAccounts(name string) {
+	closeLedger(name)
 	for _, t := range p.group.Targets() {
 		closeAccount(accountKey{name, t.Address()})
 	}

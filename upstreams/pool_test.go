@@ -25,8 +25,10 @@ type backends struct {
 	mu sync.Mutex
 	// sick ones fail, after slow; hung ones answer nothing.
 	sick, hung map[string]bool
-	slow       time.Duration
-	asked      map[string]int
+	// idle ones close connections just as they are used.
+	idle  map[string]bool
+	slow  time.Duration
+	asked map[string]int
 	// status is what those answer that are neither, 200 if it is zero, checks
 	// excepted.
 	status map[string]int
@@ -38,7 +40,7 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	info, _ := reverseproxy.GetDialInfo(req.Context())
 	b.mu.Lock()
 	b.asked[info.Address]++
-	sick, slow := b.sick[info.Address], b.slow
+	sick, idle, slow := b.sick[info.Address], b.idle[info.Address], b.slow
 	if b.hung[info.Address] {
 		slow = time.Hour
 	}
@@ -55,6 +57,9 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if sick {
 		return nil, reverseproxy.NewDialError(errors.New("refused"))
+	}
+	if idle {
+		return nil, errors.New("http: server closed idle connection")
 	}
 	return &http.Response{StatusCode: status, Body: body, Request: req}, nil
 }
@@ -90,7 +95,9 @@ type lab struct {
 
 var all = []string{"a:1", "b:1", "c:1", "d:1"}
 
-func newLab(t *testing.T, change func(*PoolConfig)) *lab {
+// newLab returns a lab of a config of its own, or of that of another lab, if
+// one is given.
+func newLab(t *testing.T, change func(*PoolConfig), same ...*lab) *lab {
 	t.Helper()
 	l := &lab{backends: &backends{
 		sick: make(map[string]bool), hung: make(map[string]bool), asked: make(map[string]int),
@@ -109,11 +116,14 @@ func newLab(t *testing.T, change func(*PoolConfig)) *lab {
 	if change != nil {
 		change(&cfg)
 	}
-	pool, generation, err := NewPool(cfg, l)
+	pool, generation, err := NewPool(cfg, append(same, l)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.pool, l.start, l.stop = pool, generation.Start, cancel
+	l.pool, l.stop = pool, cancel
+	if generation != nil {
+		l.start = generation.Start
+	}
 	t.Cleanup(func() { cancel(); pool.Close() })
 	return l
 }
@@ -526,5 +536,16 @@ func TestDialErrorTakesUpstreamOutWithinTheCheck(t *testing.T) {
 		if status := l.pool.group.Targets()[0].Status(); status != healthcheck.Down {
 			t.Errorf("status %s", status)
 		}
+	})
+}
+
+// A status may change while a pool is being made, which follows what an older
+// config knows.
+func TestPoolInTheMakingIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		p := new(Pool)
+		p.Changed()
+		p.Left(l.pool.group.Targets()[0])
 	})
 }

@@ -90,6 +90,9 @@ func (p *Pool) request(ctx context.Context) *Request {
 
 // End frees what the request holds. No attempt may go on.
 func (r *Request) End() {
+	if r.attempts == 0 && r.idle > 0 && r.Context.Err() == nil {
+		r.pool.places.Load().ledger.unserved.Add(1)
+	}
 	r.freeTrial()
 	r.dropCutter(true)
 }
@@ -148,10 +151,16 @@ func (r *Request) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (r *Request) Err() error {
+	if c := r.cutter.Load(); c != nil && c.ctx.Err() == nil {
+		return nil
+	}
+	if err := r.Context.Err(); err != nil {
+		return err
+	}
 	if c := r.cutter.Load(); c != nil {
 		return c.ctx.Err()
 	}
-	return r.Context.Err()
+	return nil
 }
 
 // expose lets rescues cut the attempt loose that is about to begin at u.

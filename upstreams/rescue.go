@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -24,6 +25,9 @@ func (rescueError) Timeout() bool { return true }
 // left rotation, because it does not answer or because of failed requests,
 // are cut loose and go to another one.
 func (p *Pool) Left(t *healthcheck.Target) {
+	if !p.ready.Load() {
+		return // nobody can be waiting yet
+	}
 	u := p.places.Load().byAddress[t.Address()]
 	if u == nil || u.target != t {
 		return
@@ -36,16 +40,18 @@ func (p *Pool) Left(t *healthcheck.Target) {
 	u.waiters.each(func(r *Request) { r.rescue(u) })
 }
 
-// another reports whether a request that waits for an upstream out of
-// rotation surely finds another one that it has not tried.
+// another reports whether a request that waits for an upstream out of rotation
+// finds another one now, which it has not tried, and has time left for it.
 func (p *Pool) another(r *Request) bool {
-	others := 0
-	for _, u := range p.current(r).eligible() {
-		if u != r.at && u.target.InRotation() {
-			others++
-		}
-	}
-	return others > len(r.tried())-1
+	return p.inTime(r) && slices.ContainsFunc(p.current(r).eligible(), func(u *upstream) bool {
+		return u != r.at && !r.hasTried(u) && u.target.InRotation() && !u.proxy.Full()
+	})
+}
+
+// inTime reports whether the request has time left for a retry.
+func (p *Pool) inTime(r *Request) bool {
+	most := time.Duration(p.cfg.Retry.TryDuration)
+	return most == 0 || time.Since(r.began) < most
 }
 
 // rescuable reports whether the attempt that is about to begin may be cut
@@ -59,7 +65,7 @@ func (p *Pool) rescuable(r *Request, req *http.Request) bool {
 	switch {
 	case lb.Retries > 0 && retries >= lb.Retries, lb.Retries == 0 && lb.TryDuration == 0:
 		return false
-	case lb.TryDuration > 0 && time.Since(r.began) >= time.Duration(lb.TryDuration):
+	case !p.inTime(r):
 		return false
 	case lb.RetryMatch == nil:
 		return req.Method == http.MethodGet

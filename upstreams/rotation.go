@@ -21,6 +21,8 @@ type rotation struct {
 	backup *rotation
 	// trials are ejected upstreams that wait for a trial request.
 	trials []*upstream
+	// mixed are both ups and trials in config order, for policies.
+	mixed []*upstream
 	// pending says that some upstream has not had its first result yet.
 	pending bool
 	// whatever says that it has all upstreams, which round robin goes
@@ -36,12 +38,10 @@ type place struct {
 }
 
 // newRotation returns the rotation of those places. Upstreams without weight
-// are never in it, ejected ones only if there are no others: a pool never
-// ejects its last one, but those of one request may be fewer.
+// are never in it.
 func newRotation(places []place) *rotation {
 	tiers := [2][]place{}
-	trials := [2][]*upstream{}
-	var ejected []place
+	trials, mixed := [2][]*upstream{}, [2][]*upstream{}
 	pending := false
 	for _, at := range places {
 		tier := min(at.tier, healthcheck.Backup)
@@ -49,24 +49,22 @@ func newRotation(places []place) *rotation {
 		case at.weight == 0:
 		case at.target.InRotation():
 			tiers[tier] = append(tiers[tier], at)
+			mixed[tier] = append(mixed[tier], at.upstream)
 		case at.target.Mode() != healthcheck.Ready:
-		case at.target.Status() == healthcheck.Up:
-			ejected = append(ejected, at)
-			if at.target.Trial() != 0 {
-				trials[tier] = append(trials[tier], at.upstream)
-			}
+		case at.target.Trial() != 0:
+			trials[tier] = append(trials[tier], at.upstream)
+			mixed[tier] = append(mixed[tier], at.upstream)
 		case at.target.Status() == healthcheck.Unknown:
 			pending = true
 		}
 	}
 	rot := arrange(tiers[healthcheck.Primary])
 	backup := arrange(tiers[healthcheck.Backup])
-	rot.trials = trials[healthcheck.Primary]
+	rot.trials, rot.mixed = trials[healthcheck.Primary], mixed[healthcheck.Primary]
 	switch {
-	case len(rot.ups)+len(backup.ups) == 0:
-		rot = arrange(ejected)
 	case len(rot.ups) == 0:
 		backup.trials = append(rot.trials, trials[healthcheck.Backup]...)
+		backup.mixed = append(rot.mixed, mixed[healthcheck.Backup]...)
 		rot = backup
 	case len(backup.ups) > 0:
 		rot.backup = backup

@@ -110,12 +110,15 @@ func (p *Pool) next(rot *rotation, r *Request) *upstream {
 }
 
 // byPolicy lets the policy choose. An upstream that waits for a trial request
-// stands among the others, so that a policy that ties requests to upstreams
-// sends none elsewhere.
+// stands at its place among the others, so that a policy that goes by places,
+// or ties requests to upstreams, sends none elsewhere.
 func (p *Pool) byPolicy(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
 	ups, pool := rot.ups, rot.pool
 	if len(r.tried()) > 0 || len(rot.trials) > 0 {
-		ups = slices.DeleteFunc(slices.Concat(ups, rot.trials), r.hasTried)
+		if len(rot.trials) > 0 {
+			ups = rot.mixed
+		}
+		ups = slices.DeleteFunc(slices.Clone(ups), r.hasTried)
 		pool = make(reverseproxy.UpstreamPool, len(ups))
 		for i, u := range ups {
 			pool[i] = u.proxy
