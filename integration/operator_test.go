@@ -230,6 +230,7 @@ func TestAdminDrainCountsDown_c7277(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	slow := newBackend(t, nil, func(http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) }) // lets go what is left of a test that failed
 	well := newBackend(t, nil, nil)
 	addr := freeAddr(t)
 	c := launch(t, site(addr, to(slow.addr+" "+well.addr, "lb_policy first")))
