@@ -180,8 +180,8 @@ func TestClientsThatGoAwayEjectNothing_c1925(t *testing.T) {
 			cancel()
 		}
 		l.pool.Each(func(u Upstream) bool {
-			if u.Errors != 0 || u.Info.Ejected {
-				t.Errorf("%s has %d errors, ejected %t", u.Address, u.Errors, u.Info.Ejected)
+			if u.Errors != 0 || u.Ejected {
+				t.Errorf("%s has %d errors, ejected %t", u.Address, u.Errors, u.Ejected)
 			}
 			return true
 		})

@@ -63,8 +63,8 @@ func newRotation(places []place) *rotation {
 	rot.trials, rot.mixed = trials[healthcheck.Primary], mixed[healthcheck.Primary]
 	switch {
 	case len(rot.ups) == 0:
-		backup.trials = append(rot.trials, trials[healthcheck.Backup]...)
-		backup.mixed = append(rot.mixed, mixed[healthcheck.Backup]...)
+		backup.trials = slices.Concat(rot.trials, trials[healthcheck.Backup])
+		backup.mixed = slices.Concat(rot.mixed, mixed[healthcheck.Backup])
 		rot = backup
 	case len(backup.ups) > 0:
 		rot.backup = backup
