@@ -414,14 +414,18 @@ func TestEqualNamesAreStable(t *testing.T) {
 	}
 }
 
-// Load, status flips, reloads to and fro between two configs, and looks at
-// the admin API, all at once: no request fails, nothing panics or races.
+// Load, status flips, ejections, drains, maintenance, reloads to and fro, and
+// looks at the admin API and the metrics, all at once: no request fails,
+// nothing panics or races.
 func TestCase_c4038(t *testing.T) {
 	var fit atomic.Bool
 	fit.Store(true)
 	steady := newBackend(t, nil, nil)
 	f1, f2 := newBackend(t, switched(&fit), nil), newBackend(t, switched(&fit), nil)
-	options := []string{"health_uri /", "health_interval 20ms", "health_increment 5ms", "health_max_failures 3", "health_readmit_after 50ms"}
+	options := []string{
+		"health_uri /", "health_interval 20ms", "health_increment 5ms", "health_max_failures 3", "health_readmit_after 50ms",
+		"fail_duration 1s", "max_fails 5", "unhealthy_latency 2ms", "slow_start 50ms",
+	}
 	site, url := balancedSite(t, addrs(f1, steady, f2), append(options, "name same")...)
 	reordered := strings.Replace(site, addrs(f1, steady, f2), addrs(f2, f1, steady), 1)
 	renamed := strings.Replace(site, "name same", "name another", 1)
@@ -441,16 +445,20 @@ func TestCase_c4038(t *testing.T) {
 			}
 		}
 	})
+	lease := map[string]string{"drain": "&for=20ms"}
 	others.Go(func() {
-		for path := "check"; ; path = map[string]string{"check": "readmit", "readmit": "check"}[path] {
+		paths := []string{"check", "readmit", "drain", "ready", "maint", "ready", "drain"}
+		for i := 0; ; i++ {
+			path := paths[i%len(paths)]
 			select {
 			case <-stop:
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
 			for _, call := range []struct{ method, path string }{
-				{http.MethodGet, "/load_balance/upstreams"},
-				{http.MethodPost, "/load_balance/" + path + "?upstream=" + f1.addr},
+				{http.MethodGet, "/load_balance/upstreams?explain=1"},
+				{http.MethodGet, "/metrics"},
+				{http.MethodPost, "/load_balance/" + path + "?upstream=" + f1.addr + lease[path]},
 			} {
 				req, _ := http.NewRequest(call.method, "http://"+c.admin+call.path, nil)
 				if resp, err := http.DefaultClient.Do(req); err == nil { // it restarts at every reload
@@ -471,8 +479,10 @@ func TestCase_c4038(t *testing.T) {
 	l.finish()
 	l.requireNoneLost(t)
 	fit.Store(true)
+	c.api(t, http.MethodPost, "/load_balance/ready?upstream="+f1.addr)
 	c.waitInRotation(t, steady.addr, f1.addr, f2.addr)
-	t.Logf("%d requests, %d dialed again, %d retirements", l.done.Load(), d.again.Load(), len(c.logged("upstream is retired: no more checks, no more requests")))
+	t.Logf("%d requests, %d dialed again, %d retirements, %d ejections", l.done.Load(), d.again.Load(), len(c.logged("upstream is retired: no more checks, no more requests")),
+		len(c.logged("upstream is ejected: its requests failed")))
 }
 
 // A request is under way over reloads: it stays counted, also toward
