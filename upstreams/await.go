@@ -89,13 +89,19 @@ func (p *Pool) awaitFirst(r *Request) *rotation {
 	return p.wait(r, time.Until(r.startBy), func(rot *rotation) bool { return rot.pending })
 }
 
-// awaitAsked asks for checks and waits for their results.
+// awaitAsked asks for checks and waits for their results, and for the rotation
+// to follow if one has come back already.
 func (p *Pool) awaitAsked(r *Request) *rotation {
-	var of []*healthcheck.Target
-	if r.list != nil {
-		of = targets(r.list)
+	list := r.list
+	var of []*healthcheck.Target // all
+	if list != nil {
+		of = targets(list)
+	} else {
+		list = statics(p.places.Load())
 	}
-	return p.wait(r, askWait, func(*rotation) bool { return p.group.Ask(of) })
+	return p.wait(r, askWait, func(*rotation) bool {
+		return p.group.Ask(of) || slices.ContainsFunc(list, func(u *upstream) bool { return u.target.InRotation() })
+	})
 }
 
 // wait waits until something is in rotation, for at most the given time and

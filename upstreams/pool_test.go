@@ -50,10 +50,12 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	body := b.body
 	b.mu.Unlock()
-	select {
-	case <-time.After(slow):
-	case <-req.Context().Done():
-		return nil, context.Cause(req.Context())
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-req.Context().Done():
+			return nil, context.Cause(req.Context())
+		}
 	}
 	if sick {
 		return nil, reverseproxy.NewDialError(errors.New("refused"))
@@ -355,6 +357,30 @@ func TestNothingInRotationAsksForChecks(t *testing.T) {
 		address, err := l.request(t).try()
 		if address != "c:1" || err != nil {
 			t.Errorf("served by %q, %v", address, err)
+		}
+	})
+}
+
+// A request that comes just after a check has passed waits for the rotation to
+// follow.
+func TestRequestWaitsForTheRotationToFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		l.set(true, all...)
+		l.start()
+		time.Sleep(3 * time.Second)
+		l.set(false, "c:1")
+		l.pool.rebuilds.Store(1) // as if a rebuild was going on
+		for _, target := range l.pool.group.Targets() {
+			target.CheckNow()
+		}
+		synctest.Wait()
+		time.AfterFunc(10*time.Millisecond, func() {
+			l.pool.rebuilds.Store(0)
+			l.pool.Changed()
+		})
+		if address, _ := l.request(t).try(); address != "c:1" {
+			t.Errorf("served by %q", address)
 		}
 	})
 }
