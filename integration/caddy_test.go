@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,6 +96,17 @@ func (c *caddyProcess) start(t testing.TB, args ...string) {
 	})
 }
 
+// withoutKnownRace returns the log without reports of one race in Caddy's own
+// proxy: between reading a request body and closing it, when an upstream resets
+// an HTTP/2 stream.
+func withoutKnownRace(log string) string {
+	const edge = "==================\n"
+	reports := strings.Split(log, edge)
+	return strings.Join(slices.DeleteFunc(reports, func(report string) bool {
+		return strings.Contains(report, "WARNING: DATA RACE") && strings.Contains(report, "(*bodyNopCloserIfNotRead).Close()")
+	}), edge)
+}
+
 // stop ends Caddy and looks at what it left in the log.
 func (c *caddyProcess) stop(t testing.TB) {
 	t.Helper()
@@ -109,7 +121,7 @@ func (c *caddyProcess) stop(t testing.TB) {
 	}
 	text := c.log.String()
 	for _, bad := range []string{"WARNING: DATA RACE", "panic:", "panicked"} {
-		if strings.Contains(text, bad) {
+		if strings.Contains(withoutKnownRace(text), bad) {
 			t.Errorf("caddy's log has %q", bad)
 		}
 	}
