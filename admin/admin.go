@@ -7,10 +7,8 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -148,33 +146,20 @@ func (f filter) each(do func(upstreams.Upstream) bool) {
 	}
 }
 
-// write writes the upstreams that match one by one, so that no answer is
-// built whole in memory.
+// write answers with the upstreams that match.
 func write(w http.ResponseWriter, f filter, explain bool) error {
 	w.Header().Set("Content-Type", "application/json")
-	before := "["
-	var err error
-	f.each(func(u upstreams.Upstream) bool {
-		var object []byte
+	err := WriteArray(w, f.each, func(u upstreams.Upstream) Upstream {
 		shown := NewUpstream(u)
 		if explain {
 			shown.Explanation = newExplanation(u)
 		}
-		if object, err = json.Marshal(shown); err == nil {
-			_, err = fmt.Fprintf(w, "%s%s", before, object)
-		}
-		before = ",\n"
-		return err == nil
+		return shown
 	})
 	if err != nil {
 		return apiError(http.StatusInternalServerError, err.Error())
 	}
-	end := "]\n"
-	if before == "[" {
-		end = "[]\n"
-	}
-	_, err = io.WriteString(w, end)
-	return err
+	return nil
 }
 
 func allow(r *http.Request, method string) error {

@@ -1,8 +1,6 @@
 package statuspage
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/admin"
@@ -10,32 +8,23 @@ import (
 )
 
 // serveJSON answers with an array as the admin API's, of all upstreams that
-// the query shows. They are written one by one, so that no answer is built
-// whole in memory.
+// the query shows.
 func serveJSON(w http.ResponseWriter, q query) error {
 	w.Header().Set("Content-Type", "application/json")
-	before := "["
-	var err error
+	_ = admin.WriteArray(w, q.each, admin.NewUpstream) // an error means that the client has gone away
+	return nil
+}
+
+// each calls do for every upstream that the query shows until it returns false.
+func (q query) each(do func(upstreams.Upstream) bool) {
+	more := true
 	for _, pool := range upstreams.Pools() {
 		pool.Each(func(u upstreams.Upstream) bool {
-			if !q.shows(&u) {
-				return true
-			}
-			var object []byte
-			if object, err = json.Marshal(admin.NewUpstream(u)); err == nil {
-				_, err = io.WriteString(w, before+string(object))
-			}
-			before = ",\n"
-			return err == nil
+			more = !q.shows(&u) || do(u)
+			return more
 		})
-		if err != nil {
-			return nil //nolint:nilerr // the client has gone away, after the header
+		if !more {
+			return
 		}
 	}
-	end := "]\n"
-	if before == "[" {
-		end = "[]\n"
-	}
-	_, _ = io.WriteString(w, end)
-	return nil
 }

@@ -51,28 +51,31 @@ func (p *Pool) Unserved() uint64 { return p.places.Load().ledger.unserved.Load()
 // Each calls f for every upstream of the pool until f returns false: in config
 // order, then those of the dynamic source by address.
 func (p *Pool) Each(f func(Upstream) bool) {
-	places := p.places.Load()
+	name, places := p.Name(), p.places.Load()
 	shown := make(map[*upstream]bool)
 	weights := p.weights()
 	for _, at := range places.list {
 		if u := at.upstream; !shown[u] {
 			shown[u] = true
-			if !f(p.show(u, weights[u.address])) {
+			if !f(u.show(name, weights[u.address])) {
 				return
 			}
 		}
 	}
+	if len(places.byAddress) == len(shown) {
+		return
+	}
 	for _, address := range slices.Sorted(maps.Keys(places.byAddress)) {
-		if u := places.byAddress[address]; u.dynamic && !f(p.show(u, 1)) {
+		if u := places.byAddress[address]; u.dynamic && !f(u.show(name, 1)) {
 			return
 		}
 	}
 }
 
-// show returns what is known about an upstream.
-func (p *Pool) show(u *upstream, weight int) Upstream {
+// show returns what is known about an upstream of the pool of that name.
+func (u *upstream) show(pool string, weight int) Upstream {
 	shown := Upstream{
-		Info: u.target.Info(), Target: u.target, Pool: p.Name(), Address: u.address,
+		Info: u.target.Info(), Target: u.target, Pool: pool, Address: u.address,
 		InRotation: u.target.InRotation(), Weight: weight, Backup: u.tier == healthcheck.Backup,
 		InFlight: u.account.host.NumRequests(),
 		Requests: u.account.requests.Load(), Retries: u.account.retries.Load(),
