@@ -28,6 +28,14 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		"upstreams":   {"healthcheck"},
 
 		"admin/command":          {"admin", "healthcheck"},
+		"bench":                  {"bench/backend", "bench/load", "bench/peer", "bench/report", "bench/sandbox", "bench/stats", "bench/wire"},
+		"bench/backend":          nil,
+		"bench/load":             nil,
+		"bench/peer":             nil,
+		"bench/report":           {"bench/stats"},
+		"bench/sandbox":          nil,
+		"bench/stats":            nil,
+		"bench/wire":             nil,
 		"integration/caddysuite": nil,
 	}
 	for file, imports := range sources(t) {

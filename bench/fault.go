@@ -1,0 +1,107 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/load"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
+)
+
+// Requests a second.
+const (
+	getRate  = 500
+	postRate = 100
+)
+
+const (
+	// clientTimeout is how long clients wait if the scenario does not say.
+	clientTimeout = 10 * time.Second
+	// warmTime is how long the peer has to find its backends.
+	warmTime = 2 * time.Second
+	// phase is what the moment of a fault is drawn from: the peers check every
+	// second.
+	phase = time.Second
+	// settleTime is how long the shares have to become equal again.
+	settleTime = 20 * time.Second
+)
+
+// faultJob is one scenario with one peer.
+type faultJob struct {
+	Scenario string
+	Peer     string
+	Reloads  bool
+	Caddy    string
+}
+
+// fault plays a scenario, under load.
+func fault(job faultJob) (report.Outcome, error) {
+	var (
+		what = scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.Name == job.Scenario })]
+		all  = append(slices.Clone(peers), what.others...)
+		p    = all[slices.IndexFunc(all, func(p peer.Peer) bool { return p.Name == job.Peer })]
+	)
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return report.Outcome{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	s, err := newStage(p, job.Caddy, dir, job.Reloads)
+	if err != nil {
+		return report.Outcome{}, err
+	}
+	timeout := what.timeout
+	if timeout == 0 {
+		timeout = clientTimeout
+	}
+	seen := new(shares)
+	gets, posts, err := s.play(what, timeout, seen)
+	sent := s.close()
+	if err != nil {
+		return report.Outcome{}, err
+	}
+	return judge(what, s.bad, gets, posts, sent), nil
+}
+
+// play lets a scenario happen while requests are sent, and goes on until the
+// backends have equal shares again.
+func (s *stage) play(what scenario, timeout time.Duration, seen *shares) (gets, posts []load.Sample, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wait sync.WaitGroup
+	send := func(method string, rate int, into *[]load.Sample) {
+		wait.Go(func() {
+			*into = load.Run(ctx, s.begin, load.Config{
+				Address: "127.0.0.1:8080", Method: method, Rate: rate, Timeout: timeout,
+				Header: backend.Header, Size: bodySize, Done: seen.add,
+			})
+		})
+	}
+	time.Sleep(warmTime)
+	send(http.MethodGet, getRate, &gets)
+	send(http.MethodPost, postRate, &posts)
+	time.Sleep(warmTime + rand.N(phase))
+	if err := what.play(s); err != nil {
+		cancel()
+		wait.Wait()
+		return nil, nil, fmt.Errorf("%s: %w", what.Name, err)
+	}
+	healed := time.Since(s.begin)
+	for end := time.Now().Add(settleTime); time.Now().Before(end) && seen.equalSince(healed) == 0; {
+		s.pause(shareWindow)
+	}
+	s.pause(time.Second)
+	cancel()
+	wait.Wait()
+	return gets, posts, nil
+}

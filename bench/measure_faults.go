@@ -1,0 +1,68 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
+)
+
+// measureFaults plays every scenario with every peer in turn, without and with
+// reloads meanwhile, several times.
+func measureFaults(o options) error {
+	if err := missing(peers); err != nil {
+		return err
+	}
+	only, err := regexp.Compile(o.only)
+	if err != nil {
+		return err
+	}
+	var jobs []faultJob
+	for range o.repeat {
+		for _, s := range scenarios {
+			for _, reloads := range []bool{false, true} {
+				for _, p := range append(slices.Clone(peers), s.others...) {
+					job := faultJob{Scenario: s.Name, Peer: p.Name, Reloads: reloads, Caddy: o.caddy}
+					if only.MatchString(job.String()) && (!reloads || !s.still) {
+						jobs = append(jobs, job)
+					}
+				}
+			}
+		}
+	}
+	begin := time.Now()
+	data := report.Faults{About: report.ThisMachine(), Lanes: o.lanes, Repeat: o.repeat}
+	for _, s := range scenarios {
+		data.Scenarios = append(data.Scenarios, report.Scenario{Name: s.Name, What: s.What})
+	}
+	for _, p := range peers {
+		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note})
+	}
+	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
+		data.Runs = append(data.Runs, report.FaultRun{
+			Scenario: job.Scenario, Peer: job.Peer, Reloads: job.Reloads, Outcome: result,
+		})
+		fmt.Fprintf(os.Stderr, "%3d/%d %-60s GET %d errors, max %.0f ms; POST %d errors; %d bad, %d probes, detected %.0f ms, full share %.0f ms\n",
+			len(data.Runs), len(jobs), job, result.Get.Errors, result.Get.Max, result.Post.Errors,
+			result.BadRequests, result.Probes, result.Detect, result.FullShare)
+	})
+	if err != nil {
+		return err
+	}
+	data.Took = time.Since(begin).Round(time.Second).String()
+	return report.Save(o.folder, "faults", data)
+}
+
+// String is the job in words.
+func (j faultJob) String() string {
+	if j.Reloads {
+		return j.Scenario + " + reloads: " + j.Peer
+	}
+	return j.Scenario + ": " + j.Peer
+}
