@@ -114,8 +114,8 @@ func TestAllocations(t *testing.T) {
 		healthChecks string
 		most         float64
 	}{
-		"active checks":      {`{"active":{"protocol":"none"}}`, 5},
-		"and passive checks": {`{"active":{"protocol":"none"},"passive":{"fail_duration":"10s"}}`, 5},
+		"active checks":      {`{"active":{"protocol":"none"}}`, 2},
+		"and passive checks": {`{"active":{"protocol":"none"},"passive":{"fail_duration":"10s"}}`, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			allocs := make(map[string]float64)

@@ -16,7 +16,7 @@
 // connection that did not come about, a failure that passive health checks
 // count, silence. And if an upstream leaves rotation while attempts wait for
 // it, these are cut loose, and go on to another one. A Request is the record
-// of one request's attempts, and the context that ends them.
+// of one request's attempts.
 package upstreams
 
 import (
@@ -77,9 +77,6 @@ type PoolConfig struct {
 	// up to which size their bodies are buffered, -1 for all.
 	Retry          *reverseproxy.LoadBalancing
 	RequestBuffers int64
-	// Handled says that other handlers handle responses, with the context of
-	// the attempt.
-	Handled bool
 
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
@@ -103,9 +100,11 @@ type Pool struct {
 	breaker reverseproxy.CircuitBreaker
 	group   *healthcheck.Group
 	prober  *healthcheck.Prober
+	// plain is the transport if it can cancel requests.
+	plain *http.Transport
 	// simple pools choose by round robin and nothing else, ejects says that
-	// failures eject, tidy that contexts of attempts can be used again.
-	simple, ejects, tidy bool
+	// failures eject.
+	simple, ejects bool
 	// began is what times of requests count from.
 	began time.Time
 
@@ -199,7 +198,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
-	p.tidy = tidy(&cfg)
+	p.plain = plain(cfg.Transport)
 	p.rotation.Store(new(rotation))
 
 	targets := p.targetConfigs()

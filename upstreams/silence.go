@@ -61,7 +61,7 @@ func (p *Pool) watch() {
 // look asks for checks of upstreams that are silent. There is one timer for
 // it, whatever the number of requests.
 func (p *Pool) look() {
-	now := time.Since(p.began)
+	now := p.now()
 	if p.anyWaiting(func(u *upstream) {
 		if u.silence.suspicious(now) {
 			u.target.CheckSilent()
