@@ -109,7 +109,6 @@ type Pool struct {
 	began time.Time
 
 	rotation atomic.Pointer[rotation]
-	cursor   atomic.Uint64
 	places   atomic.Pointer[places]
 	changed  bell
 	// serving is the list that serves at present, as the group knows it.
@@ -118,6 +117,12 @@ type Pool struct {
 	lately atomic.Pointer[listed]
 	// watching says that a timer looks for silent upstreams.
 	watching atomic.Bool
+	// cursor is where round robin is. Every request moves it, so it stands
+	// apart from what others only read: processors share memory by the line.
+	_      line
+	cursor atomic.Uint64
+	_      line
+
 	// waiting counts the requests that wait for first results.
 	waiting atomic.Int64
 	// episode is set from the first request that tried all upstreams until
@@ -137,6 +142,9 @@ type Pool struct {
 	// asks the dynamic source.
 	ramp, refresh alarm
 }
+
+// line keeps what is written often away from what is read often.
+type line [64]byte
 
 // places are the upstreams as configured: an address given twice has two
 // places, but is one upstream.
@@ -165,7 +173,6 @@ type upstream struct {
 	// says that all those are to be that begin before it is back.
 	waiters waiters
 	lost    atomic.Bool
-	silence silence
 	// taken is the ejection whose trial a request has taken.
 	taken atomic.Uint64
 
@@ -175,6 +182,11 @@ type upstream struct {
 	dynamic bool
 	seen    atomic.Int64
 	gone    atomic.Bool
+
+	// Every attempt writes to what follows.
+	_       line
+	silence silence
+	_       line
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
