@@ -49,9 +49,18 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if body != nil {
 		req.Body = body // req is this attempt's own
 	}
-	ejections := u.target.Ejections()
-	start := o.pool.now()
-	u.silence.wait(start)
+	var ejections uint64
+	if o.pool.ejects {
+		ejections = u.target.Ejections()
+	}
+	var start time.Duration
+	first := u.silence.wait()
+	if first || o.pool.timed {
+		start = o.pool.now()
+	}
+	if first {
+		u.silence.begin(start)
+	}
 	o.pool.watch()
 	returned := false
 	defer func() {

@@ -103,8 +103,8 @@ type Pool struct {
 	// plain is the transport if it can cancel requests.
 	plain *http.Transport
 	// simple pools choose by round robin and nothing else, ejects says that
-	// failures eject.
-	simple, ejects bool
+	// failures eject, timed that it matters how long attempts take.
+	simple, ejects, timed bool
 	// began is what times of requests count from.
 	began time.Time
 
@@ -209,6 +209,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, prober: prober, began: time.Now()}
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
+	p.timed = cfg.Breaker != nil || p.ejects && cfg.Passive.UnhealthyLatency > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
 	p.plain = plain(cfg.Transport)
 	p.rotation.Store(new(rotation))
