@@ -165,7 +165,6 @@ func (h *Handler) poolConfig(ctx caddy.Context, events *caddyevents.App) upstrea
 
 		SourceDepends:  healthcheck.DependsOnRequest(h.DynamicUpstreamsRaw),
 		RequestBuffers: h.RequestBuffers,
-		Handled:        len(h.HandleResponse) > 0,
 
 		Context: ctx,
 		Logger:  logger,
@@ -307,7 +306,7 @@ func (h *Handler) Cleanup() error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	record := h.pool.Begin(r.Context())
 	defer record.End()
-	err := h.Handler.ServeHTTP(w, r.WithContext(record), next)
+	err := h.Handler.ServeHTTP(w, r, next)
 	if err != nil && record.Unserved() {
 		if seconds := h.pool.RetryAfter(); seconds > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(seconds))

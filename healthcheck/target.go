@@ -75,8 +75,13 @@ func (t *Target) InRotation() bool {
 	return t.tier != Spare && Status(rec.status.Load()) == Up && !rec.out.Load() && Mode(rec.mode.Load()) == Ready
 }
 
-// Answered notes that a request was answered, with a status below 500.
-func (t *Target) Answered(now time.Time) { t.answered.Store(int64(now.Sub(t.group.began))) }
+// Answered notes that a request was answered, with a status below 500, to the
+// millisecond: fewer writes leave the target in the caches of all processors.
+func (t *Target) Answered(now time.Time) {
+	if at := int64(now.Sub(t.group.began)); at-t.answered.Load() >= int64(time.Millisecond) {
+		t.answered.Store(at)
+	}
+}
 
 // Failed notes that a request failed through no fault of its client.
 func (t *Target) Failed(now time.Time) { t.failed.Store(int64(now.Sub(t.group.began))) }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -135,9 +136,10 @@ func about(lines []string, text string) []string {
 func (c *config) send(t *testing.T, attempts int) {
 	t.Helper()
 	pool := c.pools[0]
-	record := pool.Begin(context.WithValue(t.Context(), caddy.ReplacerCtxKey, caddy.NewReplacer()))
+	ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, make(map[string]any))
+	record := pool.Begin(ctx)
 	defer record.End()
-	req := (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(record)
+	req := (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(ctx)
 	for range attempts {
 		up := pool.Select(nil, req, nil)
 		if up == nil {
@@ -145,7 +147,7 @@ func (c *config) send(t *testing.T, attempts int) {
 		}
 		req.URL.Host = up.Dial
 		info := reverseproxy.DialInfo{Upstream: up, Address: up.Dial}
-		attempt := req.WithContext(context.WithValue(record, caddy.CtxKey("reverse_proxy.dial_info"), info))
+		attempt := req.WithContext(context.WithValue(ctx, caddy.CtxKey("reverse_proxy.dial_info"), info))
 		if _, err := pool.Observe(c).RoundTrip(attempt); err != nil {
 			t.Error(err)
 		}

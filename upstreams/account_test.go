@@ -54,11 +54,9 @@ func TestClientsThatLeaveAreCanceled(t *testing.T) {
 		l.start()
 		synctest.Wait()
 		l.slowDown(time.Second)
-		r := l.request(t)
-		ctx, cancel := context.WithCancel(r.record.Context)
-		r.record.Context = ctx
+		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		_, _ = r.try()
+		_, _ = l.begin(ctx).try()
 		if got := l.booked("a:1"); got != "1 0 0 [0 0 0 1 0]" {
 			t.Errorf("booked %s", got)
 		}
@@ -96,10 +94,9 @@ func TestUnserved(t *testing.T) {
 			}
 		}
 		r.record.End()
-		gone := l.request(t)
-		ctx, cancel := context.WithCancel(gone.record.Context)
+		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		gone.record.Context = ctx
+		gone := l.begin(ctx)
 		_, _ = gone.try()
 		gone.record.End()
 		if n := l.pool.Unserved(); n != 1 {

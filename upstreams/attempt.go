@@ -44,31 +44,40 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		body = &clientBody{ReadCloser: req.Body}
 	}
 	if r.onTrial != u && o.pool.rescuable(r, req) {
-		r.expose(u)
+		r.expose(u, req)
 	}
 	if body != nil {
 		req.Body = body // req is this attempt's own
 	}
-	ejections := u.target.Ejections()
-	start := time.Now()
-	u.silence.wait(start.Sub(o.pool.began))
+	var ejections uint64
+	if o.pool.ejects {
+		ejections = u.target.Ejections()
+	}
+	var start time.Duration
+	first := u.silence.wait()
+	if first || o.pool.timed {
+		start = o.pool.now()
+	}
+	if first {
+		u.silence.begin(start)
+	}
 	o.pool.watch()
 	returned := false
 	defer func() {
 		if !returned { // the transport panicked: nobody waits any more
 			r.conceal()
-			u.silence.done(false, time.Since(o.pool.began))
+			u.silence.done(false, o.pool.now())
 		}
 	}()
 	resp, err := o.RoundTripper.RoundTrip(req)
 	returned = true
-	end := time.Now()
+	end := o.pool.now()
 	rescued := r.conceal()
-	u.silence.done(err == nil, end.Sub(o.pool.began))
+	u.silence.done(err == nil, end)
 
 	switch {
 	case err == nil && !rescued:
-		o.answered(r, u, ejections, resp, end.Sub(start), end)
+		o.answered(r, u, ejections, resp, end-start, o.pool.began.Add(end))
 		return resp, nil
 	case r.Context.Err() != nil || body != nil && body.failed.Load():
 		u.account.ended(Canceled)
@@ -81,7 +90,7 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		u.account.ended(Rescued)
 		return nil, errRescued
 	}
-	o.failed(r, u, ejections, err, end)
+	o.failed(r, u, ejections, err, o.pool.began.Add(end))
 	return resp, err
 }
 

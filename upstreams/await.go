@@ -83,10 +83,10 @@ func (p *Pool) awaitFirst(r *Request) *rotation {
 		return nil
 	}
 	defer p.waiting.Add(-1)
-	if r.startBy.IsZero() {
-		r.startBy = time.Now().Add(p.cfg.StartWait)
+	if r.startBy == 0 {
+		r.startBy = p.now() + p.cfg.StartWait
 	}
-	return p.wait(r, time.Until(r.startBy), func(rot *rotation) bool { return rot.pending })
+	return p.wait(r, r.startBy-p.now(), func(rot *rotation) bool { return rot.pending })
 }
 
 // awaitAsked asks for checks and waits for their results, and for the rotation
@@ -126,7 +126,7 @@ func (p *Pool) wait(r *Request, most time.Duration, more func(*rotation) bool) *
 		case <-changed:
 		case <-timer.C:
 			return nil
-		case <-r.Done():
+		case <-r.Context.Done():
 			return nil
 		case <-p.cfg.Context.Done():
 			return nil

@@ -126,7 +126,7 @@ func isAt(up *reverseproxy.Upstream, u *upstream) bool {
 
 // see notes that the source has returned these.
 func (p *Pool) see(ups []*upstream) {
-	now := int64(time.Since(p.began))
+	now := int64(p.now())
 	for _, u := range ups {
 		if now-u.seen.Load() > int64(time.Second) {
 			u.seen.Store(now)
@@ -270,7 +270,7 @@ func (p *Pool) dismiss() {
 		return
 	}
 	old := p.places.Load()
-	now := time.Since(p.began)
+	now := p.now()
 	var gone []*upstream
 	for _, u := range old.byAddress {
 		if u.dynamic && now-time.Duration(u.seen.Load()) > unseenMost {

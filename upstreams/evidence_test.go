@@ -171,12 +171,11 @@ func TestClientsThatGoAwayEjectNothing_c1925(t *testing.T) {
 		l.change(func() { l.slow = 10 * time.Millisecond })
 		for range 100 {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, context.Canceled)
-			r := l.pool.Begin(ctx)
-			a := &attempt{l.pool, l.request(t).req.WithContext(r), r}
+			a := l.begin(ctx)
 			if _, err := a.try(); err == nil {
 				t.Fatal("answered")
 			}
-			r.End()
+			a.record.End()
 			cancel()
 		}
 		l.pool.Each(func(u Upstream) bool {
@@ -206,12 +205,12 @@ func TestTrial(t *testing.T) {
 		synctest.Wait()
 
 		ctx, leave := context.WithCancel(t.Context())
-		r := l.pool.Begin(ctx)
+		leaving := l.begin(ctx)
 		l.change(func() { l.slow = 100 * time.Millisecond })
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, _ = (&attempt{l.pool, l.request(t).req.WithContext(r), r}).try()
-			r.End()
+			_, _ = leaving.try()
+			leaving.record.End()
 		})
 		synctest.Wait()
 		many := func() {
@@ -381,8 +380,7 @@ func TestRescueHasLimits(t *testing.T) {
 				l.pool.cursor.Store(math.MaxUint64) // a next, however many are in rotation
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.Canceled)
 				defer cancel()
-				r := l.pool.Begin(ctx)
-				a := &attempt{l.pool, l.request(t).req.WithContext(r), r}
+				a := l.begin(ctx)
 				if tc.prepare != nil {
 					tc.prepare(a)
 				}
@@ -390,7 +388,7 @@ func TestRescueHasLimits(t *testing.T) {
 				if got := errors.Is(err, errRescued); got != tc.rescued {
 					t.Errorf("rescued: %t, %v", got, err)
 				}
-				r.End()
+				a.record.End()
 			})
 		})
 	}
@@ -409,12 +407,11 @@ func TestRescueRaces(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				r := l.pool.Begin(ctx)
-				defer r.End()
+				try := l.begin(ctx)
+				defer try.record.End()
 				if i%3 == 0 {
 					time.AfterFunc(time.Second, cancel)
 				}
-				try := &attempt{l.pool, l.request(t).req.WithContext(r), r}
 				for range 3 {
 					if _, err := try.try(); err == nil || ctx.Err() != nil {
 						return
@@ -466,9 +463,9 @@ func TestTransportPanics(t *testing.T) {
 		l.pool.cursor.Store(uint64(len(all)) - 1) // a next
 		func() {
 			defer func() { _ = recover() }()
-			r := l.pool.Begin(t.Context())
-			defer r.End()
-			_, _ = (&attempt{l.pool, l.request(t).req.WithContext(r), r}).try()
+			a := l.begin(t.Context())
+			defer a.record.End()
+			_, _ = a.try()
 		}()
 		l.pool.cfg.Transport = good
 		a := l.pool.places.Load().byAddress["a:1"]

@@ -17,31 +17,21 @@ import (
 //	          many, the latest ones
 const placeholderPrefix = "http.load_balance."
 
-// recordKey is the placeholder whose value is the record itself.
-const recordKey = placeholderPrefix + "record"
-
-// tell makes the placeholders known to the request's replacer. If another
-// pool has had the request before, they tell about this one from now on.
-func (r *Request) tell(repl *caddy.Replacer) {
-	if known, _ := repl.Get(recordKey); known != nil {
-		known.(*Request).successor = r
-		return
-	}
-	repl.Map(r.placeholder)
-}
-
-// placeholder is a caddy.ReplacerFunc.
-func (r *Request) placeholder(key string) (any, bool) {
-	name, ours := strings.CutPrefix(key, placeholderPrefix)
-	if !ours {
+// placeholders returns the placeholders of the request with these variables.
+// If several pools have it one after the other, they tell about the last one.
+func placeholders(vars map[string]any) caddy.ReplacerFunc {
+	return func(key string) (any, bool) {
+		if name, ours := strings.CutPrefix(key, placeholderPrefix); ours {
+			if r, ok := vars[recordVar].(*Request); ok {
+				return r.placeholder(name)
+			}
+		}
 		return nil, false
 	}
-	if key == recordKey {
-		return r, true
-	}
-	if r.successor != nil {
-		r = r.successor
-	}
+}
+
+// placeholder returns the value of a placeholder.
+func (r *Request) placeholder(name string) (any, bool) {
 	switch name {
 	case "pool":
 		return r.pool.Name(), true

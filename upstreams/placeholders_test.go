@@ -48,7 +48,7 @@ func TestPlaceholdersOfASecondPool(t *testing.T) {
 		_, _ = r.try()
 		for range 2 {
 			second := l.pool.Begin(r.record.Context)
-			a := &attempt{l.pool, r.req.Clone(second), second}
+			a := &attempt{l.pool, r.req.Clone(second.Context), second}
 			a.req.URL.Host = ""
 			if got := told(a); got != "a:1 - - 0 - -" {
 				t.Errorf("before its attempt: %s", got)

@@ -16,7 +16,7 @@
 // connection that did not come about, a failure that passive health checks
 // count, silence. And if an upstream leaves rotation while attempts wait for
 // it, these are cut loose, and go on to another one. A Request is the record
-// of one request's attempts, and the context that ends them.
+// of one request's attempts.
 package upstreams
 
 import (
@@ -77,9 +77,6 @@ type PoolConfig struct {
 	// up to which size their bodies are buffered, -1 for all.
 	Retry          *reverseproxy.LoadBalancing
 	RequestBuffers int64
-	// Handled says that other handlers handle responses, with the context of
-	// the attempt.
-	Handled bool
 
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
@@ -103,14 +100,15 @@ type Pool struct {
 	breaker reverseproxy.CircuitBreaker
 	group   *healthcheck.Group
 	prober  *healthcheck.Prober
+	// plain is the transport if it can cancel requests.
+	plain *http.Transport
 	// simple pools choose by round robin and nothing else, ejects says that
-	// failures eject, tidy that contexts of attempts can be used again.
-	simple, ejects, tidy bool
+	// failures eject, timed that it matters how long attempts take.
+	simple, ejects, timed bool
 	// began is what times of requests count from.
 	began time.Time
 
 	rotation atomic.Pointer[rotation]
-	cursor   atomic.Uint64
 	places   atomic.Pointer[places]
 	changed  bell
 	// serving is the list that serves at present, as the group knows it.
@@ -119,6 +117,12 @@ type Pool struct {
 	lately atomic.Pointer[listed]
 	// watching says that a timer looks for silent upstreams.
 	watching atomic.Bool
+	// cursor is where round robin is. Every request moves it, so it stands
+	// apart from what others only read: processors share memory by the line.
+	_      line
+	cursor atomic.Uint64
+	_      line
+
 	// waiting counts the requests that wait for first results.
 	waiting atomic.Int64
 	// episode is set from the first request that tried all upstreams until
@@ -138,6 +142,9 @@ type Pool struct {
 	// asks the dynamic source.
 	ramp, refresh alarm
 }
+
+// line keeps what is written often away from what is read often.
+type line [64]byte
 
 // places are the upstreams as configured: an address given twice has two
 // places, but is one upstream.
@@ -166,7 +173,6 @@ type upstream struct {
 	// says that all those are to be that begin before it is back.
 	waiters waiters
 	lost    atomic.Bool
-	silence silence
 	// taken is the ejection whose trial a request has taken.
 	taken atomic.Uint64
 
@@ -176,6 +182,11 @@ type upstream struct {
 	dynamic bool
 	seen    atomic.Int64
 	gone    atomic.Bool
+
+	// Every attempt writes to what follows.
+	_       line
+	silence silence
+	_       line
 }
 
 // NewPool makes the pool of a handler, as part of the generation of its
@@ -198,8 +209,9 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, prober: prober, began: time.Now()}
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
+	p.timed = cfg.Breaker != nil || p.ejects && cfg.Passive.UnhealthyLatency > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
-	p.tidy = tidy(&cfg)
+	p.plain = plain(cfg.Transport)
 	p.rotation.Store(new(rotation))
 
 	targets := p.targetConfigs()

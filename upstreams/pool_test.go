@@ -34,6 +34,8 @@ type backends struct {
 	status map[string]int
 	// body is the response body of all.
 	body io.ReadCloser
+	// seen are the contexts of the requests, checks excepted.
+	seen []context.Context
 }
 
 func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -45,8 +47,12 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 		slow = time.Hour
 	}
 	status := b.status[info.Address]
-	if status == 0 || req.Header.Get("User-Agent") != "" { // as checks have
+	check := req.Header.Get("User-Agent") != ""
+	if status == 0 || check {
 		status = http.StatusOK
+	}
+	if !check {
+		b.seen = append(b.seen, req.Context())
 	}
 	body := b.body
 	b.mu.Unlock()
@@ -138,12 +144,17 @@ type attempt struct {
 }
 
 func (l *lab) request(t *testing.T) *attempt {
-	ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, make(map[string]any))
+	a := l.begin(t.Context())
+	t.Cleanup(a.record.End)
+	return a
+}
+
+// begin begins a request with that context.
+func (l *lab) begin(ctx context.Context) *attempt {
+	ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, make(map[string]any))
 	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
-	record := l.pool.Begin(ctx)
-	t.Cleanup(record.End)
-	req := (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(record)
-	return &attempt{l.pool, req, record}
+	req := (&http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)}).WithContext(ctx)
+	return &attempt{l.pool, req, l.pool.Begin(ctx)}
 }
 
 // try makes one attempt and returns the upstream's address, "" for none.

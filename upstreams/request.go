@@ -2,37 +2,40 @@ package upstreams
 
 import (
 	"context"
+	"net/http"
 	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Request is what one request has tried so far in one pool, and the context
-// of its attempts: the request's own, but that a rescue can end it for one
-// attempt. But for what rescues look at it belongs to the request's goroutine.
+// recordVar is the variable of Caddy's that holds the record of the pool that
+// has had the request last.
+const recordVar = "load_balance.request"
+
+// Request is what one request has tried so far in one pool. But for what
+// rescues look at it belongs to the request's goroutine.
 type Request struct {
 	// Context is the request's own.
-	context.Context
-	pool *Pool
+	Context context.Context
+	pool    *Pool
+	// before is the record of the pool that had the request before, if any.
+	before *Request
 
 	// path are the upstreams of the attempts, of which those from round on
 	// are this round of retries.
 	path  []*upstream
 	round int
-	room  [4]*upstream
-	// successor is the record of a pool that has the request after this one.
-	successor *Request
+	room  [2]*upstream
 	// attempts counts the attempts, idle the rounds without one.
 	attempts, idle int
-	// began is when the request came, if time limits its retries.
-	began time.Time
-	// startBy ends the request's waiting for first results.
-	startBy time.Time
-	// gaveUp says that nothing was in rotation.
-	gaveUp bool
+	// began is when the request came, if time limits its retries, and startBy
+	// ends its waiting for first results. Both count from the pool's
+	// beginning.
+	began, startBy time.Duration
 	// list is what the dynamic source returned for this request, nil if the
 	// static upstreams serve.
 	list []*upstream
@@ -44,16 +47,15 @@ type Request struct {
 	// answer is the response body of the latest attempt.
 	answer answer
 
-	// rescued says that an attempt was cut loose, which happens once.
-	rescued bool
-	// at is the upstream that an exposed attempt waits for, in slot.
+	// at is the upstream that an exposed attempt waits for, in slot, and cut
+	// what ends it.
 	at    *upstream
 	slot  *atomic.Pointer[Request]
+	cut   cutter
 	phase atomic.Int32
-	// cutter ends the context of attempts. unlink takes it off the request's
-	// own context.
-	cutter atomic.Pointer[cutter]
-	unlink func() bool
+	// rescued says that an attempt was cut loose, which happens once, gaveUp
+	// that nothing was in rotation.
+	rescued, gaveUp bool
 }
 
 // The phases of an attempt. Whoever looks at a waiting one holds it in
@@ -65,28 +67,38 @@ const (
 	cut
 )
 
-// Begin starts the record of a request. The handler calls it once a request,
-// before the first attempt, whose contexts are to descend from the record,
-// and End after the last one.
+// Begin starts the record of a request, which its attempts find by the
+// variables in ctx. The handler calls it once a request, before the first
+// attempt, and End after the last one.
 func (p *Pool) Begin(ctx context.Context) *Request {
 	r := &Request{Context: ctx, pool: p}
 	r.path = r.room[:0]
-	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		r.tell(repl)
+	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		r.before, _ = vars[recordVar].(*Request)
+		vars[recordVar] = r
+		if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok && r.before == nil {
+			repl.Map(placeholders(vars))
+		}
 	}
 	if p.cfg.Retry != nil && p.cfg.Retry.TryDuration > 0 {
-		r.began = time.Now()
+		r.began = p.now()
 	}
 	return r
 }
 
 // request returns the record of the request whose attempt has that context.
 func (p *Pool) request(ctx context.Context) *Request {
-	if r, ok := ctx.Value(p).(*Request); ok {
-		return r
+	r, _ := caddyhttp.GetVar(ctx, recordVar).(*Request)
+	for ; r != nil; r = r.before {
+		if r.pool == p {
+			return r
+		}
 	}
 	return p.Begin(ctx)
 }
+
+// now returns the time since the pool's beginning.
+func (p *Pool) now() time.Duration { return time.Since(p.began) }
 
 // End frees what the request holds. No attempt may go on.
 func (r *Request) End() {
@@ -94,7 +106,7 @@ func (r *Request) End() {
 		r.pool.places.Load().ledger.unserved.Add(1)
 	}
 	r.freeTrial()
-	r.dropCutter(true)
+	r.cut.end()
 }
 
 // Unserved reports whether the request was given up because nothing was in
@@ -128,49 +140,10 @@ func (r *Request) startRound() {
 	}
 }
 
-// Value implements context.Context. A pool is the key of its record.
-func (r *Request) Value(key any) any {
-	if p, ok := key.(*Pool); ok && p == r.pool {
-		return r
-	}
-	if c := r.cutter.Load(); c != nil {
-		if v := c.ctx.Value(key); v != nil { // what makes it a parent for package context
-			return v
-		}
-	}
-	return r.Context.Value(key)
-}
-
-// Done implements context.Context.
-func (r *Request) Done() <-chan struct{} {
-	if c := r.cutter.Load(); c != nil {
-		return c.ctx.Done()
-	}
-	return r.Context.Done()
-}
-
-// Err implements context.Context.
-func (r *Request) Err() error {
-	if c := r.cutter.Load(); c != nil && c.ctx.Err() == nil {
-		return nil
-	}
-	if err := r.Context.Err(); err != nil {
-		return err
-	}
-	if c := r.cutter.Load(); c != nil {
-		return c.ctx.Err()
-	}
-	return nil
-}
-
-// expose lets rescues cut the attempt loose that is about to begin at u.
-func (r *Request) expose(u *upstream) {
-	if r.cutter.Load() == nil {
-		c := r.pool.newCutter()
-		c.parent = r.Context
-		r.unlink = context.AfterFunc(r.Context, c.follow)
-		r.cutter.Store(c)
-	}
+// expose lets rescues cut the attempt loose that is about to begin at u, by
+// sending req.
+func (r *Request) expose(u *upstream, req *http.Request) {
+	r.cut.prepare(r.pool.plain, req)
 	r.at = u
 	r.phase.Store(waiting)
 	r.slot = u.waiters.add(r)
@@ -191,7 +164,6 @@ func (r *Request) conceal() bool {
 		if r.phase.Load() == cut {
 			r.phase.Store(hidden)
 			r.rescued = true
-			r.dropCutter(false)
 			return true
 		}
 		runtime.Gosched() // somebody is looking at it
@@ -209,19 +181,7 @@ func (r *Request) rescue(u *upstream) {
 		r.phase.Store(waiting)
 		return
 	}
-	c := r.cutter.Load()
+	c := r.cut
 	r.phase.Store(cut)
-	c.cancel(errRescued)
-}
-
-// dropCutter takes the cutter off the request.
-func (r *Request) dropCutter(unused bool) {
-	c := r.cutter.Load()
-	if c == nil {
-		return
-	}
-	r.cutter.Store(nil)
-	unused = r.unlink() && unused
-	r.unlink = nil
-	r.pool.freeCutter(c, unused)
+	c.loose(&r.phase)
 }

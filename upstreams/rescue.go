@@ -51,7 +51,7 @@ func (p *Pool) another(r *Request) bool {
 // inTime reports whether the request has time left for a retry.
 func (p *Pool) inTime(r *Request) bool {
 	most := time.Duration(p.cfg.Retry.TryDuration)
-	return most == 0 || time.Since(r.began) < most
+	return most == 0 || p.now()-r.began < most
 }
 
 // rescuable reports whether the attempt that is about to begin may be cut

@@ -27,12 +27,12 @@ type silence struct {
 	asked time.Duration
 }
 
-// wait notes that an attempt begins to wait.
-func (s *silence) wait(now time.Duration) {
-	if s.waiting.Add(1) == 1 {
-		s.heard.Store(int64(now))
-	}
-}
+// wait notes that an attempt begins to wait, and reports whether nobody else
+// does. Only then has begin to be called: it takes time to learn the time.
+func (s *silence) wait() (first bool) { return s.waiting.Add(1) == 1 }
+
+// begin notes that the first one began to wait at now.
+func (s *silence) begin(now time.Duration) { s.heard.Store(int64(now)) }
 
 // done notes that an attempt waits no more, be it that headers came or not.
 func (s *silence) done(heard bool, now time.Duration) {
@@ -61,7 +61,7 @@ func (p *Pool) watch() {
 // look asks for checks of upstreams that are silent. There is one timer for
 // it, whatever the number of requests.
 func (p *Pool) look() {
-	now := time.Since(p.began)
+	now := p.now()
 	if p.anyWaiting(func(u *upstream) {
 		if u.silence.suspicious(now) {
 			u.target.CheckSilent()
