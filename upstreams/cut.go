@@ -2,8 +2,10 @@ package upstreams
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,7 +75,7 @@ func (c cutter) again(phase *atomic.Int32, after time.Duration) {
 // without TLS: it can cancel no other requests.
 func plain(transport http.RoundTripper) *http.Transport {
 	h, ok := transport.(*reverseproxy.HTTPTransport)
-	if !ok || h.TLS != nil || len(h.NetworkProxyRaw) > 0 {
+	if !ok || h.TLS != nil || len(h.NetworkProxyRaw) > 0 || !cancels() {
 		return nil
 	}
 	if slices.ContainsFunc(h.Versions, func(v string) bool { return v == "h2c" || v == "3" }) {
@@ -81,3 +83,38 @@ func plain(transport http.RoundTripper) *http.Transport {
 	}
 	return h.Transport
 }
+
+// cancels reports whether transports cancel requests when they are asked to,
+// which Go reserves the right to give up.
+var cancels = sync.OnceValue(func() bool {
+	dialing, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		close(dialing)
+		<-over
+		return nil, net.ErrClosed
+	}}
+	req, err := http.NewRequest(http.MethodGet, "http://localhost", nil)
+	if err != nil {
+		return false
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if resp, err := transport.RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	select {
+	case <-dialing:
+	case <-ended:
+		return false
+	}
+	transport.CancelRequest(req) //nolint:staticcheck // that is the question
+	select {
+	case <-ended:
+		return true
+	case <-time.After(time.Second):
+		return false
+	}
+})
