@@ -58,7 +58,7 @@ func (r *Registry) eject(rec *record, reason string, window time.Duration, now t
 	})
 	if !again {
 		rec.tally.moved(rec.state.Status.String(), ejected)
-		r.left = append(r.left, rec.followers...)
+		r.leave(rec)
 		if t.group.vacated(t.tier) {
 			t.group.recall(now)
 		}

@@ -267,6 +267,7 @@ func (r *Registry) close(g *Group) {
 		gen.groups = slices.Delete(gen.groups, i, i+1)
 		for _, t := range g.targets {
 			t.leave(now)
+			r.stay(t)
 		}
 		if len(gen.groups) == 0 {
 			r.end(gen, now)

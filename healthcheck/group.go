@@ -27,8 +27,12 @@ type Owner interface {
 	// ended. It is called without locks held, from any goroutine.
 	Changed()
 	// Left says that a target left rotation because a check came to no
-	// answer, or by ejection. It is called after Changed, without locks held.
+	// answer, or by ejection. It is called after Changed, without locks held,
+	// and also after the group was closed while requests Wait.
 	Left(*Target)
+	// Waits reports whether requests wait for an answer of the target. It is
+	// called with the registry's lock held.
+	Waits(*Target) bool
 }
 
 // GroupConfig describes the targets of one pool.

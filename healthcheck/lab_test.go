@@ -50,8 +50,8 @@ func (l *lab) end() {
 	l.equal("checks after the end", l.checks()-checks, 0)
 	l.locked(func(r *Registry) {
 		l.equal("left in the registry",
-			[]int{len(r.records), len(r.alike), len(r.generations), len(r.provisional), len(r.firsts), r.starting},
-			[]int{0, 0, 0, 0, 0, 0})
+			[]int{len(r.records), len(r.alike), len(r.generations), len(r.provisional), len(r.firsts), r.starting, len(r.behind)},
+			[]int{0, 0, 0, 0, 0, 0, 0})
 	})
 }
 
@@ -257,6 +257,7 @@ type pool struct {
 	named   []string
 	changed int
 	gone    []string
+	waits   bool
 }
 
 func (p *pool) Named(name string) {
@@ -277,6 +278,19 @@ func (p *pool) Left(t *Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gone = append(p.gone, t.Address())
+}
+
+func (p *pool) Waits(*Target) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waits
+}
+
+// wait sets whether requests wait for the targets.
+func (p *pool) wait(waits bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits = waits
 }
 
 // left returns the addresses whose waiting requests were to be told, and

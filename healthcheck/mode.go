@@ -76,7 +76,7 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 		})
 	}
 	if op.mode == Maint && from != Maint {
-		r.left = append(r.left, rec.followers...)
+		r.leave(rec)
 	}
 	if was && !rec.in {
 		t.group.recall(now)

@@ -141,7 +141,8 @@ func TestBadEventHandlers(t *testing.T) {
 // nobody is an owner that does not care.
 type nobody struct{}
 
-func (nobody) Named(string) {}
-func (nobody) Changed()     {}
-func (nobody) Left(*Target) {}
-func (nobody) Started()     {}
+func (nobody) Named(string)       {}
+func (nobody) Changed()           {}
+func (nobody) Left(*Target)       {}
+func (nobody) Waits(*Target) bool { return false }
+func (nobody) Started()           {}

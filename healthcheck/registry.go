@@ -33,6 +33,9 @@ type Registry struct {
 	// the targets whose waiting requests have to be told.
 	dirty []*Group
 	left  []*Target
+	// behind are targets of closed groups for which requests still waited
+	// when they were closed, by pool and address.
+	behind map[Key][]*Target
 
 	logs, events notices
 	journal      journal
@@ -44,6 +47,7 @@ func NewRegistry() *Registry {
 		records:     make(map[Key]*record),
 		alike:       make(map[Key][]*record),
 		provisional: make(map[any]*Generation),
+		behind:      make(map[Key][]*Target),
 		logs:        notices{tell: (*notice).log},
 		events:      notices{tell: (*notice).emit},
 	}
@@ -241,8 +245,11 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	})
 	r.weigh(rec, report.OK, now)
 	if e.From == Up && e.To != Up && !report.Answered {
-		r.left = append(r.left, rec.followers...)
+		r.leave(rec)
+	} else if e.From == Unknown && e.To != Up && !report.Answered {
+		r.leaveBehind(rec) // a check that is new with this config
 	}
+	r.tidy(rec.key.place())
 	if e.From == Up && e.To != Up && t.group.vacated(t.tier) || e.From != e.To && t.group.stranded() {
 		t.group.recall(now)
 	}
@@ -297,22 +304,40 @@ func (r *Registry) readmit(t *Target) {
 func (r *Registry) ask(t *Target, gap time.Duration) {
 	r.update(func(now time.Time) {
 		rec := t.rec.Load()
-		if !t.checks(rec) || !rec.extraAt.IsZero() {
-			return
-		}
-		at := now
-		if earliest := rec.extraLast.Add(gap); earliest.After(at) {
-			at = earliest
-		}
-		if rec.running == nil && !at.After(now) {
-			r.begin(rec, true, now)
-			return
-		}
-		rec.extraAt = at
-		if rec.running == nil {
-			r.arm(rec, now)
+		if t.checks(rec) {
+			r.extra(rec, gap, now)
 		}
 	})
+}
+
+// askSilent asks for an extra check of t, by the newest config if t is one of
+// an older config, whose requests may go on to wait.
+func (r *Registry) askSilent(t *Target) {
+	r.update(func(now time.Time) {
+		rec := t.rec.Load()
+		if d := rec.driver; d != nil && d.checks(rec) {
+			r.extra(rec, 0, now)
+		}
+	})
+}
+
+// extra starts an extra check, or plans it for as soon as there may be one.
+func (r *Registry) extra(rec *record, gap time.Duration, now time.Time) {
+	if !rec.extraAt.IsZero() {
+		return
+	}
+	at := now
+	if earliest := rec.extraLast.Add(gap); earliest.After(at) {
+		at = earliest
+	}
+	if rec.running == nil && !at.After(now) {
+		r.begin(rec, true, now)
+		return
+	}
+	rec.extraAt = at
+	if rec.running == nil {
+		r.arm(rec, now)
+	}
 }
 
 // startFirsts starts first checks as far as there is room.

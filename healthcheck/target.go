@@ -108,7 +108,7 @@ func (t *Target) CheckSoon() {
 // nothing unless the target is up.
 func (t *Target) CheckSilent() {
 	if t.Status() == Up {
-		t.registry.ask(t, 0)
+		t.registry.askSilent(t)
 	}
 }
 

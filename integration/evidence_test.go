@@ -53,6 +53,42 @@ func TestFrozenBackendIsRescued(t *testing.T) {
 	backends[0].resume()
 }
 
+// A request that a reload leaves behind is rescued, too, when the newer config
+// finds that what it waits for does not answer.
+func TestFrozenBackendIsRescuedAfterReload(t *testing.T) {
+	for name, changed := range map[string]string{"equal config": "", "another check": "health_uri /other"} {
+		t.Run(name, func(t *testing.T) {
+			backends, addresses := startBackends(t, 2, 0)
+			options := []string{"health_timeout 200ms", "lb_policy first"}
+			site, url := balancedSite(t, strings.Join(addresses, " "), options...)
+			c := startCaddy(t, site)
+			c.waitInRotation(t, addresses...)
+			backends[0].hang()
+			defer backends[0].resume()
+			answered := make(chan string, 1)
+			go func() {
+				resp, err := http.Get(url)
+				if err != nil {
+					answered <- err.Error()
+					return
+				}
+				_ = resp.Body.Close()
+				answered <- resp.Status
+			}()
+			eventually(t, "the request waits", func() bool { return c.upstream(t, addresses[0]).InFlight == 1 })
+			c.reloadCaddyfile(t, strings.Replace(site, "lb_policy first", "lb_policy first\nhealth_interval 1s\n"+changed, 1))
+			select {
+			case got := <-answered:
+				if got != "200 OK" {
+					t.Error(got)
+				}
+			case <-time.After(patience):
+				t.Fatal("not answered")
+			}
+		})
+	}
+}
+
 // Requests that Caddy would not retry wait for a frozen backend as before, and
 // are answered once it goes on.
 func TestFrozenBackendKeepsItsPOSTs(t *testing.T) {

@@ -40,6 +40,15 @@ func (p *Pool) Left(t *healthcheck.Target) {
 	u.waiters.each(func(r *Request) { r.rescue(u) })
 }
 
+// Waits implements healthcheck.Owner.
+func (p *Pool) Waits(t *healthcheck.Target) bool {
+	if !p.ready.Load() {
+		return false
+	}
+	u := p.places.Load().byAddress[t.Address()]
+	return u != nil && u.target == t && u.silence.waiting.Load() > 0
+}
+
 // another reports whether a request that waits for an upstream out of rotation
 // finds another one now, which it has not tried, and has time left for it.
 func (p *Pool) another(r *Request) bool {

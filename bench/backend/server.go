@@ -135,6 +135,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case Truncated:
 		_, _ = w.Write(s.body[:len(s.body)/2])
+		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	_, _ = w.Write(s.body)

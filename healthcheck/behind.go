@@ -1,0 +1,43 @@
+package healthcheck
+
+import "slices"
+
+// A config that is replaced leaves requests behind, which go on in its pools.
+// If what they wait for leaves rotation after that, as the newer config finds,
+// they have to hear of it.
+
+// stay remembers a target of a group that is closed, if requests wait for it.
+func (r *Registry) stay(t *Target) {
+	place := t.key().place()
+	r.tidy(place)
+	if t.group.cfg.Owner.Waits(t) {
+		r.behind[place] = append(r.behind[place], t)
+	}
+}
+
+// tidy forgets targets for which no request waits any more.
+func (r *Registry) tidy(place Key) {
+	left, ok := r.behind[place]
+	if !ok {
+		return
+	}
+	left = slices.DeleteFunc(left, func(t *Target) bool { return !t.group.cfg.Owner.Waits(t) })
+	if r.behind[place] = left; len(left) == 0 {
+		delete(r.behind, place)
+	}
+}
+
+// leave notes that waiting requests have to be told that the target of rec has
+// left rotation.
+func (r *Registry) leave(rec *record) {
+	r.left = append(r.left, rec.followers...)
+	r.leaveBehind(rec)
+}
+
+// leaveBehind is leave for the requests of closed groups.
+func (r *Registry) leaveBehind(rec *record) {
+	for _, t := range r.behind[rec.key.place()] {
+		t.rec.Store(rec) // another one if the check is another one now
+		r.left = append(r.left, t)
+	}
+}
