@@ -116,8 +116,10 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 		u.target.Failed(now)
 		p.failed(r, u, ejections, wrong, now)
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
-		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections}
+	if resp.StatusCode == http.StatusSwitchingProtocols { // whose body is a connection
+		u.proven(ejections)
+	} else {
+		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections, good: wrong == ""}
 		resp.Body = &r.answer // the one before is closed
 	}
 }

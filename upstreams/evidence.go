@@ -33,6 +33,20 @@ func (p *Pool) failed(r *Request, u *upstream, ejections uint64, reason string, 
 	window := time.Duration(p.cfg.Passive.FailDuration)
 	if u.account.failures.add(now, window) >= p.cfg.Passive.MaxFails && u.target.Eject(reason, window, r.choice(u)...) {
 		u.account.failures.forget()
+		u.probation.Store(true)
+	}
+}
+
+// tested reports whether u is on probation, after an ejection, and a request
+// waits for it already: a check that passes says little about the requests
+// that failed. Probation ends with the first whole answer.
+func (u *upstream) tested() bool { return u.probation.Load() && u.silence.waiting.Load() > 0 }
+
+// proven ends the probation of u, by an answer to a request that began when it
+// had had so many ejections.
+func (u *upstream) proven(ejections uint64) {
+	if u.probation.Load() && u.target.Ejections() == ejections {
+		u.probation.Store(false)
 	}
 }
 
@@ -71,10 +85,16 @@ type answer struct {
 	request   *Request
 	upstream  *upstream
 	ejections uint64
+	// good says that nothing was wrong with status and latency.
+	good bool
 }
 
 func (b *answer) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && b.upstream != nil && b.good {
+		b.upstream.proven(b.ejections)
+		b.upstream = nil
+	}
 	if err != nil && err != io.EOF && b.upstream != nil && b.request.Context.Err() == nil {
 		now := time.Now()
 		b.upstream.target.Failed(now)

@@ -175,6 +175,9 @@ type upstream struct {
 	lost    atomic.Bool
 	// taken is the ejection whose trial a request has taken.
 	taken atomic.Uint64
+	// probation says that it was ejected, and that no request has shown since
+	// that it does its work again.
+	probation atomic.Bool
 
 	// dynamic upstreams come from the source, which has returned them last
 	// at seen, counted from the pool's beginning. Those that are gone are not

@@ -91,13 +91,14 @@ func (p *Pool) from(rot *rotation, r *Request, req *http.Request, w http.Respons
 }
 
 // next returns the upstream whose turn it is, or nil if all are full or
-// tried. Like Caddy's round_robin it begins with the second one. r is nil if
-// the request has tried none.
+// tried. Like Caddy's round_robin it begins with the second one. One on
+// probation is passed over while a request waits for it, if there are others.
+// r is nil if the request has tried none.
 func (p *Pool) next(rot *rotation, r *Request) *upstream {
 	n := uint64(len(rot.turns))
 	for range n {
 		u := rot.turns[p.cursor.Add(1)%n]
-		if !u.proxy.Full() && (r == nil || !r.hasTried(u)) {
+		if !u.proxy.Full() && !u.tested() && (r == nil || !r.hasTried(u)) {
 			return u
 		}
 	}
