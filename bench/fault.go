@@ -83,7 +83,7 @@ func (s *stage) play(what scenario, timeout time.Duration, seen *shares) (gets, 
 		wait.Go(func() {
 			*into = load.Run(ctx, s.begin, load.Config{
 				Address: "127.0.0.1:8080", Method: method, Rate: rate, Timeout: timeout,
-				Header: backend.Header, Size: bodySize, Done: seen.add,
+				Header: backend.Header, Size: bodySize, Done: seen.add, OneEach: method == http.MethodPost,
 			})
 		})
 	}

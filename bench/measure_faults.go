@@ -52,8 +52,10 @@ func measureFaults(o options) error {
 		fmt.Fprintf(os.Stderr, "%3d/%d %-60s GET %d errors, max %.0f ms; POST %d errors; %d bad, %d probes, detected %.0f ms, full share %.0f ms\n",
 			len(data.Runs), len(jobs), job, result.Get.Errors, result.Get.Max, result.Post.Errors,
 			result.BadRequests, result.Probes, result.Detect, result.FullShare)
-		for _, kind := range slices.Sorted(maps.Keys(result.Get.Kinds)) {
-			fmt.Fprintf(os.Stderr, "\t\tGET %d: %s\n", result.Get.Kinds[kind], kind)
+		for method, seen := range map[string]report.Requests{"GET": result.Get, "POST": result.Post} {
+			for _, kind := range slices.Sorted(maps.Keys(seen.Kinds)) {
+				fmt.Fprintf(os.Stderr, "\t\t%s %d: %s\n", method, seen.Kinds[kind], kind)
+			}
 		}
 	})
 	if err != nil {

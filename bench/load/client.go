@@ -29,11 +29,14 @@ type conn struct {
 // postBody is the body of requests that have one.
 const postBody = "some form data"
 
+// maxRedials is how often a request is sent over another connection.
+const maxRedials = 3
+
 // send sends one request and notes what came of it.
 func (c *client) send(start time.Time, sample *Sample) {
 	err := c.try(start, sample)
 	var lost *lostError
-	if errors.As(err, &lost) && (!lost.used || c.Method == http.MethodGet) {
+	for i := 0; i < maxRedials && errors.As(err, &lost) && (!lost.used || c.Method == http.MethodGet); i++ {
 		sample.Redialed = true
 		err = c.try(start, sample)
 	}
@@ -53,7 +56,10 @@ type lostError struct {
 // try sends a request and reads the response.
 func (c *client) try(start time.Time, sample *Sample) error {
 	conn, err := c.connection(start.Add(c.Timeout), sample.Redialed)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNRESET):
+		return &lostError{fmt.Errorf("connecting: %w", shorten(err)), false}
+	case err != nil:
 		return fmt.Errorf("connecting: %w", shorten(err))
 	}
 	var request strings.Builder
@@ -81,7 +87,7 @@ func (c *client) try(start time.Time, sample *Sample) error {
 	}
 	n, err := io.Copy(io.Discard, resp.Body)
 	sample.Backend = resp.Header.Get(c.Header)
-	if err != nil || resp.Close {
+	if err != nil || resp.Close || c.OneEach {
 		_ = conn.Close()
 	} else {
 		conn.used = true

@@ -16,6 +16,10 @@ type Config struct {
 	Address string
 	Method  string
 	Rate    int
+	// OneEach gives every request a connection of its own: one that is kept
+	// may be closed by the server in the moment in which it is used again,
+	// and what must not be sent again is lost then, whoever the server is.
+	OneEach bool
 	// Timeout is how long each may take.
 	Timeout time.Duration
 	// Header is the response header that says who answered.

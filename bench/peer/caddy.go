@@ -49,13 +49,16 @@ const tuned = `
 			method GET
 			expression ` + "`{rp.status_code} in [500, 502, 503, 504]`" + `
 		}
+		lb_try_duration 5s
+		lb_try_interval 100ms
 		transport http {
 			dial_timeout 1s
-			response_header_timeout 2s
+TRANSPORT
 		}`
 
-func caddy(name, note, handler, options string) Peer {
+func caddy(name, note, handler, options, transport string) Peer {
 	config := strings.Replace(caddyfile, "HANDLER", handler, 1)
+	options = strings.Replace(options, "TRANSPORT", transport, 1)
 	return Peer{
 		Name: name, Note: note,
 		arguments: []string{"run", "--config", "config", "--adapter", "caddyfile"},
@@ -65,24 +68,23 @@ func caddy(name, note, handler, options string) Peer {
 }
 
 // Ours with no option but a health URI.
-var Ours = caddy("load_balance", "defaults and a health URI", "load_balance", "")
+var Ours = caddy("load_balance", "defaults and a health URI", "load_balance", "", "")
 
 // OursPatient is Ours with checks that give up after a second.
 var OursPatient = caddy("load_balance, health_timeout 1s", "defaults, a health URI and health_timeout 1s",
-	"load_balance", "\t\thealth_timeout 1s")
+	"load_balance", "\t\thealth_timeout 1s", "")
 
 // OursTuned is ours with the options that the other peers have.
-var OursTuned = caddy("load_balance, tuned", "checks every second without backing off, passive checks, retries of 5xx",
+var OursTuned = caddy("load_balance, tuned", "checks every second without backing off, passive checks, retries for 5 s, also of 5xx",
 	"load_balance", tuned+`
 		health_increment 0
 		health_max_interval {{seconds .Interval}}
-		health_max_failures never`)
+		health_max_failures never`, "")
 
 // Stock is Caddy's own proxy.
-var Stock = caddy("reverse_proxy, tuned", "checks every second, passive checks, retries, also of 5xx",
+var Stock = caddy("reverse_proxy, tuned", "checks every second, passive checks, retries for 5 s, also of 5xx, response_header_timeout 2s",
 	"reverse_proxy", tuned+`
-		lb_policy round_robin
-		lb_retries 5`)
+		lb_policy round_robin`, "\t\t\tresponse_header_timeout 2s")
 
 // load posts the configuration to the admin endpoint, with its permission to
 // take an equal one anew.
