@@ -97,6 +97,7 @@ func run(args []string) error {
 // experiments are what can be measured.
 var experiments = map[string]func(options) error{
 	"faults": measureFaults,
+	"speed":  measureSpeed,
 }
 
 // work does one job in the sandbox that this process is.
@@ -104,6 +105,8 @@ func work(name string) error {
 	switch name {
 	case "faults":
 		return sandbox.Work(fault)
+	case "speed":
+		return sandbox.Work(speed)
 	}
 	return errors.New("no such job")
 }

@@ -16,7 +16,7 @@ import (
 // measureFaults plays every scenario with every peer in turn, without and with
 // reloads meanwhile, several times.
 func measureFaults(o options) error {
-	if err := missing(peers); err != nil {
+	if err := missing(peers, "nft"); err != nil {
 		return err
 	}
 	only, err := regexp.Compile(o.only)
