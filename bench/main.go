@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
 )
 
@@ -98,6 +99,7 @@ func run(args []string) error {
 var experiments = map[string]func(options) error{
 	"faults": measureFaults,
 	"speed":  measureSpeed,
+	"report": func(o options) error { return report.Write(o.folder) },
 }
 
 // work does one job in the sandbox that this process is.

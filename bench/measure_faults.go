@@ -42,7 +42,7 @@ func measureFaults(o options) error {
 		data.Scenarios = append(data.Scenarios, report.Scenario{Name: s.Name, What: s.What})
 	}
 	for _, p := range peers {
-		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note})
+		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
 	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
 		data.Runs = append(data.Runs, report.FaultRun{
@@ -56,7 +56,10 @@ func measureFaults(o options) error {
 		return err
 	}
 	data.Took = time.Since(begin).Round(time.Second).String()
-	return report.Save(o.folder, "faults", data)
+	if err := report.Save(o.folder, "faults", data); err != nil {
+		return err
+	}
+	return report.Write(o.folder)
 }
 
 // String is the job in words.

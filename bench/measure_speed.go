@@ -30,9 +30,9 @@ func measureSpeed(o options) error {
 		}
 	}
 	begin := time.Now()
-	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true}
+	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true, Pairs: speedPairs}
 	for _, p := range speedPeers {
-		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note})
+		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
 	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) {
 		data.Pinned = data.Pinned && result.Pinned
@@ -50,7 +50,10 @@ func measureSpeed(o options) error {
 		return err
 	}
 	data.Took = time.Since(begin).Round(time.Second).String()
-	return report.Save(o.folder, "speed", data)
+	if err := report.Save(o.folder, "speed", data); err != nil {
+		return err
+	}
+	return report.Write(o.folder)
 }
 
 // benchmarks runs those of Go that compare ours with Caddy's own proxy.

@@ -35,6 +35,9 @@ type Peer struct {
 	reload func(p *Process, file string) error
 }
 
+// Config is the template of its configuration.
+func (p Peer) Config() string { return p.config }
+
 // Setup is what a peer has to do.
 type Setup struct {
 	// Caddy is the path of our Caddy.

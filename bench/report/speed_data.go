@@ -8,9 +8,13 @@ type Speed struct {
 	// Pinned says that peers had a core to themselves.
 	Pinned bool
 	Peers  []Peer
+	Pairs  []Pair
 	Slices []Slice
 	Inside []Benchmark
 }
+
+// Pair is this load balancer and Caddy's own proxy with equal options.
+type Pair struct{ Ours, Stock string }
 
 // Slice is a short time of load on one peer.
 type Slice struct {
