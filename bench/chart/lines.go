@@ -20,8 +20,9 @@ type Line struct {
 // Graph is lines over one another.
 type Graph struct {
 	Title, X, Y string
-	// LogX and LogY make scales logarithmic.
-	LogX, LogY bool
+	// LogX and LogY make scales logarithmic. ZeroY lets LogY begin at zero,
+	// else points at zero are left out.
+	LogX, LogY, ZeroY bool
 	// Dotted marks the points.
 	Dotted bool
 	Lines  []Line
@@ -38,7 +39,7 @@ func Lines(path string, g Graph) error {
 	for _, l := range g.Lines {
 		points := make(plotter.XYs, 0, len(l.Points))
 		for _, at := range l.Points {
-			if (!g.LogX || at.X > 0) && (!g.LogY || at.Y > 0) {
+			if (!g.LogX || at.X > 0) && (!g.LogY || g.ZeroY || at.Y > 0) {
 				points = append(points, plotter.XY(at))
 			}
 		}
@@ -60,11 +61,15 @@ func Lines(path string, g Graph) error {
 	if g.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
 	}
-	if g.LogY {
+	switch {
+	case g.LogY && g.ZeroY:
+		p.Y.Scale, p.Y.Tick.Marker = logScale{}, powers{}
+		p.Y.Min, p.Y.Max = 0, p.Y.Max*1.5
+	case g.LogY:
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
 		p.Y.Min = math.Pow(10, math.Floor(math.Log10(p.Y.Min)))
 		p.Y.Max = math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
-	} else {
+	default:
 		p.Y.Min, p.Y.Max = 0, p.Y.Max*1.05
 	}
 	return save(path, p, height, legend, true)

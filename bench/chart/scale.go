@@ -31,6 +31,25 @@ func (powers) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
+// steps are marks at equal distances, at round values.
+type steps struct{}
+
+func (steps) Ticks(low, high float64) []plot.Tick {
+	const most = 8
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/most)))
+	for _, more := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
+		if (high-low)/step > most {
+			step *= more
+		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(low / step); i*step <= high+step/1e6; i++ {
+		v, _ := strconv.ParseFloat(strconv.FormatFloat(i*step, 'g', 12, 64), 64)
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: number(v)})
+	}
+	return ticks
+}
+
 // number is a short form of a value.
 func number(v float64) string {
 	if v >= 1_000_000 {

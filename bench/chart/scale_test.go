@@ -35,6 +35,26 @@ func TestPowers(t *testing.T) {
 	}
 }
 
+func TestSteps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		low, high float64
+		want      []string
+	}{
+		"by ones":      {0, 7.9, []string{"0", "1", "2", "3", "4", "5", "6", "7"}},
+		"by fives":     {0, 31, []string{"0", "5", "10", "15", "20", "25", "30"}},
+		"by hundreds":  {150, 650, []string{"200", "300", "400", "500", "600"}},
+		"by fractions": {0, 0.3, []string{"0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3"}},
+	} {
+		var got []string
+		for _, tick := range (steps{}).Ticks(tc.low, tc.high) {
+			got = append(got, tick.Label)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 func TestLogScale(t *testing.T) {
 	for x, want := range map[float64]float64{0: 0, 9: 0.5, 99: 1} {
 		if got := (logScale{}).Normalize(0, 99, x); math.Abs(got-want) > 1e-9 {

@@ -20,8 +20,8 @@ type Series struct {
 	Name string
 	// Color is an index into the colours.
 	Color int
-	// Pale makes it lighter, and lines dashed.
-	Pale bool
+	// Pale makes it lighter, Dashed its lines.
+	Pale, Dashed bool
 }
 
 const (
@@ -62,6 +62,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	p.Title.Padding = 6
 	p.X.Label.Padding, p.Y.Label.Padding = 5, 5
 	p.X.Padding, p.Y.Padding = 0, 0
+	p.X.Tick.Marker, p.Y.Tick.Marker = steps{}, steps{}
 	p.X.LineStyle.Color, p.Y.LineStyle.Color = rule, rule
 	p.X.Tick.LineStyle.Color, p.Y.Tick.LineStyle.Color = rule, rule
 	for style, size := range map[*text.Style]vg.Length{
@@ -77,7 +78,8 @@ func newPlot(title, x, y string) *plot.Plot {
 // save draws a plot with its legend below the title.
 func save(path string, p *plot.Plot, height vg.Length, legend []Series, line bool) error {
 	title := p.Title
-	p.Title.Text = ""
+	axis := p.X.Label
+	p.Title.Text, p.X.Label.Text = "", "" // drawn here, so that they are in place on every scale
 	canvas := vgsvg.New(width, height)
 	all := draw.New(canvas)
 	all.SetColor(color.White)
@@ -92,7 +94,11 @@ func save(path string, p *plot.Plot, height vg.Length, legend []Series, line boo
 	style = p.X.Tick.Label
 	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
 	below := drawLegend(draw.Crop(all, 0, 0, 0, -top), style, legend, line)
-	p.Draw(draw.Crop(all, 0, 0, 0, -top-below))
+
+	style = axis.TextStyle
+	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	all.FillText(style, vg.Point{X: (all.Min.X + all.Max.X) / 2, Y: all.Min.Y}, axis.Text)
+	p.Draw(draw.Crop(all, 0, 0, style.Height(axis.Text)+axis.Padding, -top-below))
 
 	var svg bytes.Buffer
 	if _, err := canvas.WriteTo(&svg); err != nil {
@@ -126,7 +132,7 @@ func drawLegend(c draw.Canvas, style text.Style, legend []Series, line bool) vg.
 // line is how lines of the series are drawn.
 func (s Series) line() draw.LineStyle {
 	style := draw.LineStyle{Color: s.color(), Width: 2}
-	if s.Pale {
+	if s.Dashed {
 		style.Dashes = []vg.Length{4, 3}
 	}
 	return style

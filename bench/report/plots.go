@@ -88,7 +88,7 @@ func (s Speed) plot(folder string) error {
 func (s Scale) plot(folder string) error {
 	cpu := chart.Graph{Title: "Processor time of checking", X: "upstreams", Y: "percent of a core", LogX: true, LogY: true, Dotted: true}
 	memory := chart.Graph{Title: "Memory of the process", X: "upstreams", Y: "MB", LogX: true, Dotted: true}
-	probes := chart.Graph{X: "seconds", Y: "checks begun in 100 ms"}
+	probes := chart.Graph{X: "seconds", Y: "checks begun in 100 ms", LogY: true, ZeroY: true}
 	most := 0
 	for _, r := range s.Rows {
 		most = max(most, r.Upstreams)
@@ -97,7 +97,7 @@ func (s Scale) plot(folder string) error {
 	for _, p := range s.peers() {
 		line := chart.Line{Series: series(p)}
 		used, plain, held := line, line, line
-		plain.Name, plain.Pale = "a plain client's, as often as "+p, true
+		plain.Name, plain.Dashed = "a plain client doing the same as "+p, true
 		for _, r := range s.Rows {
 			if r.Peer != p {
 				continue
