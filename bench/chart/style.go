@@ -63,8 +63,8 @@ func newPlot(title, x, y string) *plot.Plot {
 	p.X.Label.Padding, p.Y.Label.Padding = 5, 5
 	p.X.Padding, p.Y.Padding = 0, 0
 	p.X.Tick.Marker, p.Y.Tick.Marker = steps{}, steps{}
-	p.X.LineStyle.Color, p.Y.LineStyle.Color = rule, rule
-	p.X.Tick.LineStyle.Color, p.Y.Tick.LineStyle.Color = rule, rule
+	p.X.Color, p.Y.Color = rule, rule
+	p.X.Tick.Color, p.Y.Tick.Color = rule, rule
 	for style, size := range map[*text.Style]vg.Length{
 		&p.Title.TextStyle: legible + 2, &p.X.Label.TextStyle: legible, &p.Y.Label.TextStyle: legible,
 		&p.X.Tick.Label: legible - 1, &p.Y.Tick.Label: legible - 1,
@@ -79,11 +79,15 @@ func newPlot(title, x, y string) *plot.Plot {
 func save(path string, p *plot.Plot, height vg.Length, legend []Series, line bool) error {
 	title := p.Title
 	axis := p.X.Label
-	p.Title.Text, p.X.Label.Text = "", "" // drawn here, so that they are in place on every scale
+	if p.Y.Label.Text != "" {
+		title.Text += " (" + p.Y.Label.Text + ")"
+	}
+	// drawn here, so that they are in place on every scale
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = "", "", ""
 	canvas := vgsvg.New(width, height)
 	all := draw.New(canvas)
 	all.SetColor(color.White)
-	all.Fill(all.Rectangle.Path())
+	all.Fill(all.Path())
 	all = draw.Crop(all, margin, -margin, margin, -margin)
 
 	style := title.TextStyle

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/stats"
@@ -35,11 +36,15 @@ func (s Speed) cells() []Cell {
 	return cells
 }
 
+// valid reports whether a slice says how fast a peer is: if requests were
+// answered, and next to none failed, which would be quick.
+func (s Slice) valid() bool { return s.Requests > 0 && s.Errors*100 <= s.Requests }
+
 // values are a figure of a peer in a cell, by rounds.
 func (s Speed) values(what speedFigure, cell Cell, peer string) map[int]float64 {
 	values := make(map[int]float64)
 	for _, slice := range s.Slices {
-		if slice.Cell == cell && slice.Peer == peer && slice.Requests > 0 {
+		if slice.Cell == cell && slice.Peer == peer && slice.valid() {
 			values[slice.Round] = what.of(slice)
 		}
 	}
@@ -131,17 +136,26 @@ What a request costs when nothing happens. All peers run all the time, each as o
 		fmt.Fprintf(&out, "### %s\n\n%s\n\n%s\n", what.name, strings.ToUpper(what.means[:1])+what.means[1:], t.markdown(t.losses(what.better, enough)))
 	}
 	out.WriteString(details(busy.name+", "+busy.means, s.table(busy).markdown(nil)))
+	out.WriteString(s.invalid())
 	out.WriteString(s.inside())
 	return out.String()
 }
 
-// errors is how many requests were not answered with status 200.
-func (s Speed) errors() int {
-	n := 0
+// invalid lists the slices that are left out.
+func (s Speed) invalid() string {
+	lines := [][]string{{"load", "peer", "round", "answered", "failed"}}
 	for _, slice := range s.Slices {
-		n += slice.Errors
+		if !slice.valid() {
+			lines = append(lines, []string{
+				slice.String(), slice.Peer,
+				strconv.Itoa(slice.Round + 1), strconv.Itoa(slice.Requests), strconv.Itoa(slice.Errors),
+			})
+		}
 	}
-	return n
+	if len(lines) == 1 {
+		return ""
+	}
+	return details(fmt.Sprintf("%d of %d slices are left out: more than 1 %% of the requests failed, or none was answered", len(lines)-1, len(s.Slices)), markdown(lines))
 }
 
 // sizes are those of the bodies.
