@@ -33,20 +33,25 @@ const runOut = 100 * time.Millisecond
 // connections is never answered.
 const patience = 5 * time.Second
 
-// timingOf gives large bodies for many at a time longer: each takes about a
-// second.
+// timingOf gives many connections longer, which have to be opened on both sides
+// of the peer first. A thousand large bodies at a time take about a second
+// each.
 func timingOf(cell report.Cell) timing {
+	const ms = time.Millisecond
+	few, small := cell.Connections <= 64, cell.Size == backend.SmallSize
 	switch {
-	case cell.Size == backend.SmallSize:
-		return timing{250 * time.Millisecond, time.Second}
-	case cell.Connections <= 64:
-		return timing{400 * time.Millisecond, time.Second}
+	case few && small:
+		return timing{250 * ms, 1000 * ms}
+	case few:
+		return timing{300 * ms, 1000 * ms}
+	case small:
+		return timing{500 * ms, 1000 * ms}
 	}
-	return timing{1200 * time.Millisecond, 2 * time.Second}
+	return timing{1000 * ms, 1600 * ms}
 }
 
-// warm is how long the window is while a peer warms up.
-const warm = 300 * time.Millisecond
+// warm is the window while a peer warms up.
+const warm = 100 * time.Millisecond
 
 // slice puts a load on a peer, and looks at a window of it.
 func (t *track) slice(l lane, cell report.Cell, long timing) (report.Slice, error) {

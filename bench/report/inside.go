@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/stats"
@@ -38,6 +40,9 @@ func (s Speed) inside() string {
 		}
 	}
 	lines := [][]string{{"upstreams", "load_balance, ns", "reverse_proxy, ns", "allocations", "of reverse_proxy"}}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(upstreams(a), upstreams(b)), cmp.Compare(b, a))
+	})
 	for _, name := range names {
 		our, stock := picks[name]["ours"].Values, picks[name]["stock"].Values
 		cells := []string{name}
@@ -56,4 +61,11 @@ func (s Speed) inside() string {
 			markdown(slices.Insert(others, 0, []string{"benchmark", "unit", "figure"})) + "\n"
 	}
 	return out
+}
+
+// upstreams is the number that a name begins with.
+func upstreams(name string) int {
+	number, _, _ := strings.Cut(name, ",")
+	n, _ := strconv.Atoi(number)
+	return n
 }

@@ -76,18 +76,18 @@ func (s Speed) table(what speedFigure) table {
 }
 
 // ratio is the ratio of the medians of a pair, with the spread of the ratios of
-// slices of the same round.
+// slices of the same round. Rounds that only one of them has do not count.
 func (s Speed) ratio(what speedFigure, cell Cell, pair Pair) spread {
-	ours, stock := s.values(what, cell, pair.Ours), s.values(what, cell, pair.Stock)
-	var ratios []float64
-	for round, v := range ours {
+	stock := s.values(what, cell, pair.Stock)
+	var ours, theirs, ratios []float64
+	for round, v := range s.values(what, cell, pair.Ours) {
 		if of, ok := stock[round]; ok && of > 0 {
-			ratios = append(ratios, v/of)
+			ours, theirs, ratios = append(ours, v), append(theirs, of), append(ratios, v/of)
 		}
 	}
 	result := spreadOf(ratios)
 	if !result.none() {
-		result.mid = stats.Median(list(ours)) / stats.Median(list(stock))
+		result.mid = stats.Median(ours) / stats.Median(theirs)
 	}
 	return result
 }

@@ -71,6 +71,7 @@ func TestRatio(t *testing.T) {
 		slice("ours", 1, 30, 1), slice("stock", 1, 20, 0),
 		slice("ours", 2, 20, 0), slice("stock", 2, 40, 0),
 		slice("ours", 3, 1, 2), slice("stock", 3, 1000, 50), // failures are quick
+		slice("ours", 4, 5000, 0), // alone
 	}}
 	if got := speed.ratio(speedFigures[0], cell, Pair{"ours", "stock"}).String(); got != "1 (0.500–1.50)" {
 		t.Errorf("ratio %s", got)
