@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
 )
 
@@ -97,6 +98,8 @@ func run(args []string) error {
 // experiments are what can be measured.
 var experiments = map[string]func(options) error{
 	"faults": measureFaults,
+	"speed":  measureSpeed,
+	"report": func(o options) error { return report.Write(o.folder) },
 }
 
 // work does one job in the sandbox that this process is.
@@ -104,6 +107,8 @@ func work(name string) error {
 	switch name {
 	case "faults":
 		return sandbox.Work(fault)
+	case "speed":
+		return sandbox.Work(speed)
 	}
 	return errors.New("no such job")
 }

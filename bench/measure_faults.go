@@ -17,7 +17,7 @@ import (
 // measureFaults plays every scenario with every peer in turn, without and with
 // reloads meanwhile, several times.
 func measureFaults(o options) error {
-	if err := missing(peers); err != nil {
+	if err := missing(peers, "nft"); err != nil {
 		return err
 	}
 	only, err := regexp.Compile(o.only)
@@ -43,7 +43,7 @@ func measureFaults(o options) error {
 		data.Scenarios = append(data.Scenarios, report.Scenario{Name: s.Name, What: s.What})
 	}
 	for _, p := range peers {
-		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note})
+		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
 	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
 		data.Runs = append(data.Runs, report.FaultRun{
@@ -62,7 +62,10 @@ func measureFaults(o options) error {
 		return err
 	}
 	data.Took = time.Since(begin).Round(time.Second).String()
-	return report.Save(o.folder, "faults", data)
+	if err := report.Save(o.folder, "faults", data); err != nil {
+		return err
+	}
+	return report.Write(o.folder)
 }
 
 // String is the job in words.

@@ -190,11 +190,13 @@ func (s *stage) close() []map[uint16][]time.Duration {
 	return sent
 }
 
-// missing says which programs faults need and are not there.
-func missing(peers []peer.Peer) error {
+// missing says which peers, and which other programs, are needed and not there.
+func missing(peers []peer.Peer, programs ...string) error {
 	names := peer.Missing(peers)
-	if _, err := exec.LookPath("nft"); err != nil {
-		names = append(names, "nft")
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			names = append(names, program)
+		}
 	}
 	if len(names) == 0 {
 		return nil

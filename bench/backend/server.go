@@ -82,6 +82,10 @@ func Main(args []string) error {
 	mux.HandleFunc("/", s.serve)
 	mux.HandleFunc(Health, s.check)
 	web := &http.Server{Handler: mux}
+	serve := web.Serve
+	if Mode(*mode) == Fixed {
+		serve = newFixed(*size).serve
+	}
 	ended := make(chan error, 3)
 	for _, address := range []string{*traffic, *health} {
 		if address == "" {
@@ -91,7 +95,7 @@ func Main(args []string) error {
 		if err != nil {
 			return err
 		}
-		go func() { ended <- web.Serve(listener) }()
+		go func() { ended <- serve(listener) }()
 	}
 	fmt.Println("ready")
 

@@ -86,6 +86,7 @@ func (c *client) try(start time.Time, sample *Sample) error {
 		return fmt.Errorf("bad answer: %w", shorten(err))
 	}
 	n, err := io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
 	sample.Backend = resp.Header.Get(c.Header)
 	if err != nil || resp.Close || c.OneEach {
 		_ = conn.Close()

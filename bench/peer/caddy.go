@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// Admin is the address of Caddy's admin endpoint.
+// Admin is the address of Caddy's admin endpoint, unless the setup has another.
 const Admin = "127.0.0.1:2019"
 
 // caddyfile is a server with one handler, without logs of requests.
 const caddyfile = `{
-	admin ` + Admin + `
+	admin {{.Admin}}
 	auto_https off
 	log {
 		level ERROR
@@ -86,6 +86,14 @@ var Stock = caddy("reverse_proxy, tuned", "checks every second, passive checks, 
 	"reverse_proxy", tuned+`
 		lb_policy round_robin`, "\t\t\tresponse_header_timeout 2s")
 
+// StockChecks is Caddy's own proxy with what Ours has by default and it has
+// too: the same interval, the same turns, as many retries.
+var StockChecks = caddy("reverse_proxy, checks only", "checks every 5 s, round robin, 5 retries: the defaults of load_balance",
+	"reverse_proxy", `
+		health_interval 5s
+		lb_policy round_robin
+		lb_retries 5`)
+
 // load posts the configuration to the admin endpoint, with its permission to
 // take an equal one anew.
 func load(r *Process, file string) error {
@@ -93,7 +101,7 @@ func load(r *Process, file string) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequest(http.MethodPost, "http://"+Admin+"/load", bytes.NewReader(config))
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.setup.Admin+"/load", bytes.NewReader(config))
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ http {
 		keepalive_requests 1000000;
 	}
 	server {
-		listen {{.Listen}}{{if .HTTP2}} http2{{end}};
+		listen {{.Listen}}{{if .HTTP2}} http2{{end}} backlog=4096;
 		location / {
 			proxy_pass http://backends;
 			proxy_http_version 1.1;

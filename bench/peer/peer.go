@@ -6,6 +6,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -34,6 +35,9 @@ type Peer struct {
 	reload func(p *Process, file string) error
 }
 
+// Config is the template of its configuration.
+func (p Peer) Config() string { return p.config }
+
 // Setup is what a peer has to do.
 type Setup struct {
 	// Caddy is the path of our Caddy.
@@ -50,6 +54,8 @@ type Setup struct {
 	HealthPort string
 	// Interval is that of health checks.
 	Interval time.Duration
+	// Admin is the address of Caddy's admin endpoint, the usual one if empty.
+	Admin string
 	// Alone makes it one process with one thread for the processor, without
 	// one that reloads it.
 	Alone bool
@@ -88,6 +94,7 @@ func Missing(peers []Peer) []string {
 
 // Start runs the peer, and returns when it listens.
 func (p Peer) Start(setup Setup) (*Process, error) {
+	setup.Admin = cmp.Or(setup.Admin, Admin)
 	r := &Process{Peer: p, setup: setup, file: filepath.Join(setup.Dir, "config")}
 	config, err := expand(p.config, setup)
 	if err != nil {

@@ -22,8 +22,8 @@ type Faults struct {
 // Scenario is something that goes wrong.
 type Scenario struct{ Name, What string }
 
-// Peer is a load balancer with a configuration.
-type Peer struct{ Name, Note string }
+// Peer is a load balancer with a configuration, which is a template.
+type Peer struct{ Name, Note, Config string }
 
 // FaultRun is one scenario with one peer, once.
 type FaultRun struct {

@@ -1,0 +1,80 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
+)
+
+// measureSpeed measures all peers, several times each, started anew, and what
+// goes on inside one process.
+func measureSpeed(o options) error {
+	if err := missing(speedPeers, "h2load"); err != nil {
+		return err
+	}
+	var jobs []speedJob
+	for repeat := range o.repeat {
+		for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+			job := speedJob{Protocol: protocol, Repeat: repeat, Only: o.only, Caddy: o.caddy}
+			if job.wanted() {
+				jobs = append(jobs, job)
+			}
+		}
+	}
+	begin := time.Now()
+	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true, Pairs: speedPairs}
+	for _, p := range speedPeers {
+		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
+	}
+	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) {
+		data.Pinned = data.Pinned && result.Pinned
+		data.Slices = append(data.Slices, result.Slices...)
+		fmt.Fprintln(os.Stderr, job)
+		for _, s := range result.Slices {
+			fmt.Fprintf(os.Stderr, "  %-45s %-26s %6.0f/s, %6.1f us each, %3.0f %% busy, p50 %.2f ms, p99 %.2f ms, %d errors\n",
+				s.Cell, s.Peer, s.Rate, s.CPU, s.Busy, s.P50, s.P99, s.Errors)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if data.Inside, err = benchmarks(o.repeat); err != nil {
+		return err
+	}
+	data.Took = time.Since(begin).Round(time.Second).String()
+	if err := report.Save(o.folder, "speed", data); err != nil {
+		return err
+	}
+	return report.Write(o.folder)
+}
+
+// benchmarks runs those of Go that compare ours with Caddy's own proxy.
+func benchmarks(repeat int) ([]report.Benchmark, error) {
+	const module = "github.com/caddy-loadbalance/caddy-loadbalance"
+	var all []report.Benchmark
+	for _, arguments := range [][]string{
+		{"-bench", "^BenchmarkSelect$", "-benchtime", "300ms", "-run", "^$", module + "/upstreams"},
+		{"-bench", "^BenchmarkServeHTTP$", "-run", "^TestAllocations$", module},
+	} {
+		cmd := exec.Command("go", append([]string{"test", "-v", "-count", strconv.Itoa(repeat)}, arguments...)...)
+		cmd.Stderr = os.Stderr
+		output, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w\n%s", cmd, err, output)
+		}
+		found, err := report.ParseBenchmarks(bytes.NewReader(output))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}

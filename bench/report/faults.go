@@ -1,0 +1,143 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// table is a kind of figure, fault by fault.
+func (f Faults) table(what figure, reloads bool) table {
+	t := table{head: "fault"}
+	for _, p := range f.Peers {
+		t.peers = append(t.peers, p.Name)
+	}
+	for _, s := range f.Scenarios {
+		r := row{name: s.Name}
+		measured := false
+		for _, p := range t.peers {
+			figure := f.spread(what, s.Name, p, reloads)
+			measured = measured || !figure.none()
+			r.figures = append(r.figures, figure)
+		}
+		if measured {
+			t.rows = append(t.rows, r)
+		}
+	}
+	return t
+}
+
+// spread is a figure of a scenario with a peer.
+func (f Faults) spread(what figure, scenario, peer string, reloads bool) spread {
+	var values []float64
+	for _, r := range f.Runs {
+		if r.Scenario == scenario && r.Peer == peer && r.Reloads == reloads {
+			if v := what.of(r.Outcome); !math.IsNaN(v) {
+				values = append(values, v)
+			}
+		}
+	}
+	return spreadOf(values)
+}
+
+// markdown is the section about faults.
+func (f Faults) markdown() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, `## Faults
+
+What clients see while backends fail. Three backends, each of which takes 30 ms for a request, and two clients that send at a steady pace, 500 GET and 100 POST requests a second, whether or not earlier ones have been answered. They give up after 10 s unless the fault says otherwise, and open a connection again, as a browser would, only if it was lost before anything came back and it was new or the request a GET. Health checks pass at a port of their own. The moment of a fault is random.
+
+`)
+	fmt.Fprintf(&out, "%s In each cell: the median of %d repetitions (lowest–highest). %s\n\n", about(f.About, f.Took), f.Repeat, legend)
+	if f.Lanes > 1 {
+		fmt.Fprintf(&out, "%d faults were played at a time, each with everything of its own.\n\n", f.Lanes)
+	}
+	lines := [][]string{{"fault", "what happens"}}
+	for _, s := range f.Scenarios {
+		lines = append(lines, []string{s.Name, s.What})
+	}
+	out.WriteString(strings.Replace(markdown(lines), "--:", "---", 1) + "\n")
+	out.WriteString("![GET errors](plots/fault_errors.svg)\n\n![Slowest GET](plots/fault_slowest.svg)\n\n")
+	cells := 0
+	lost := [][]string{{"figure", "fault", "peer", "its figure", "the best", "whose"}}
+	for _, what := range faultFigures {
+		fmt.Fprintf(&out, "### %s\n\n%s\n\n", what.name, strings.ToUpper(what.means[:1])+what.means[1:])
+		for _, reloads := range []bool{false, true} {
+			t := f.table(what, reloads)
+			if len(t.rows) == 0 {
+				continue
+			}
+			losses := t.losses(what.better, what.tolerance)
+			if what.better != neitherIsBetter {
+				cells += t.ours()
+			}
+			name := what.name
+			if reloads {
+				name += ", reloads"
+			}
+			for _, l := range losses {
+				lost = append(lost, []string{name, l.row, l.peer, l.figure.String(), short(l.best), l.by})
+			}
+			out.WriteString(reloadTitle(reloads) + t.markdown(losses) + "\n")
+		}
+	}
+	out.WriteString(f.variants())
+	fmt.Fprintf(&out, "### Where it loses\n\nIn %d of %d cells `load_balance` is worse than the best of the others.\n\n", len(lost)-1, cells)
+	if len(lost) > 1 {
+		out.WriteString(details("All of them", markdown(lost)))
+	}
+	return out.String()
+}
+
+func reloadTitle(reloads bool) string {
+	if reloads {
+		return "While the peer is reloaded every 2.5 s:\n\n"
+	}
+	return "Without reloads:\n\n"
+}
+
+// ours is how many cells are ours.
+func (t table) ours() int {
+	n := 0
+	for _, r := range t.rows {
+		for i, f := range r.figures {
+			if ours(t.peers[i]) && !f.none() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// variants are peers that were measured in some scenarios only.
+func (f Faults) variants() string {
+	lines := [][]string{{"fault", "peer"}}
+	for _, what := range faultFigures {
+		lines[0] = append(lines[0], what.name)
+	}
+	type variant struct {
+		scenario, peer string
+		reloads        bool
+	}
+	var seen []variant
+	for _, r := range f.Runs {
+		v := variant{r.Scenario, r.Peer, r.Reloads}
+		if slices.Contains(seen, v) || slices.ContainsFunc(f.Peers, func(p Peer) bool { return p.Name == r.Peer }) {
+			continue
+		}
+		seen = append(seen, v)
+		cells := []string{v.scenario, v.peer}
+		if v.reloads {
+			cells[0] += ", reloads"
+		}
+		for _, what := range faultFigures {
+			cells = append(cells, f.spread(what, v.scenario, v.peer, v.reloads).String())
+		}
+		lines = append(lines, cells)
+	}
+	if len(seen) == 0 {
+		return ""
+	}
+	return "### With another option\n\n" + markdown(lines) + "\n"
+}

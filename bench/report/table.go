@@ -1,0 +1,112 @@
+package report
+
+import (
+	"slices"
+	"strings"
+)
+
+// lostMark stands in cells of this load balancer that are worse than the best
+// of the others.
+const lostMark = " ▼"
+
+// order says which of two figures is better.
+type order int
+
+const (
+	lowerIsBetter order = iota
+	higherIsBetter
+	neitherIsBetter
+)
+
+// table compares peers, row by row.
+type table struct {
+	head  string // of the first column
+	peers []string
+	rows  []row
+}
+
+// row is what was measured in one place. Its figures are in the order of the
+// peers.
+type row struct {
+	name    string
+	figures []spread
+}
+
+// ours reports whether a peer is this load balancer.
+func ours(peer string) bool { return strings.HasPrefix(peer, "load_balance") }
+
+// best is the best median of the others, and whether there is one.
+func (t table) best(r row, better order) (best float64, who string) {
+	for i, f := range r.figures {
+		if ours(t.peers[i]) || f.none() {
+			continue
+		}
+		if who == "" || beats(f.mid, best, better) {
+			best, who = f.mid, t.peers[i]
+		}
+	}
+	return best, who
+}
+
+// beats reports whether a is better than b.
+func beats(a, b float64, better order) bool {
+	return better == lowerIsBetter && a < b || better == higherIsBetter && a > b
+}
+
+// loss is a figure of ours that is worse than the best of the others.
+type loss struct {
+	row, peer string
+	figure    spread
+	best      float64
+	by        string
+}
+
+// losses are all of the table. Figures that differ by less than the tolerance,
+// a part of the better one, count as equal.
+func (t table) losses(better order, tolerance float64) []loss {
+	var all []loss
+	for _, r := range t.rows {
+		best, who := t.best(r, better)
+		for i, f := range r.figures {
+			if !ours(t.peers[i]) || f.none() || who == "" {
+				continue
+			}
+			if beats(best, f.mid, better) && !(abs(f.mid-best) <= tolerance*abs(best)) {
+				all = append(all, loss{r.name, t.peers[i], f, best, who})
+			}
+		}
+	}
+	return all
+}
+
+func abs(v float64) float64 { return max(v, -v) }
+
+// markdown is the table, with the losses marked.
+func (t table) markdown(losses []loss) string {
+	lines := [][]string{append([]string{t.head}, t.peers...)}
+	for _, r := range t.rows {
+		cells := []string{r.name}
+		for i, f := range r.figures {
+			cell := f.String()
+			if slices.ContainsFunc(losses, func(l loss) bool { return l.row == r.name && l.peer == t.peers[i] }) {
+				cell += lostMark
+			}
+			cells = append(cells, cell)
+		}
+		lines = append(lines, cells)
+	}
+	return markdown(lines)
+}
+
+// markdown is a table whose first line is its head and whose first column has
+// names.
+func markdown(lines [][]string) string {
+	var out strings.Builder
+	for i, cells := range lines {
+		out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		if i == 0 {
+			out.WriteString("|---" + strings.Repeat("|--:", len(cells)-1) + "|\n")
+		}
+	}
+	return out.String()
+}
