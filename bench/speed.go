@@ -16,12 +16,12 @@ import (
 )
 
 // speedPeers are two pairs of ours and Caddy's own proxy, and others.
-var speedPeers = []peer.Peer{peer.Ours, peer.StockChecks, peer.OursTuned, peer.Stock, peer.HAProxy, peer.NGINX}
+var speedPeers = []peer.Peer{peer.Ours, peer.StockChecks, peer.OursPassive, peer.StockPassive, peer.HAProxy, peer.NGINX}
 
 // speedPairs are the pairs, which differ in nothing but the handler.
 var speedPairs = []report.Pair{
 	{Ours: peer.Ours.Name, Stock: peer.StockChecks.Name},
-	{Ours: peer.OursTuned.Name, Stock: peer.Stock.Name},
+	{Ours: peer.OursPassive.Name, Stock: peer.StockPassive.Name},
 }
 
 const (

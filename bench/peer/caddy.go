@@ -92,7 +92,25 @@ var StockChecks = caddy("reverse_proxy, checks only", "checks every 5 s, round r
 	"reverse_proxy", `
 		health_interval 5s
 		lb_policy round_robin
-		lb_retries 5`)
+		lb_retries 5`, "")
+
+// passive are checks of both kinds. Latencies are left alone: a server under
+// full load has long ones.
+const passive = `
+		health_interval 5s
+		fail_duration 10s
+		max_fails 10
+		unhealthy_status 5xx
+		lb_policy round_robin
+		lb_retries 5`
+
+// OursPassive and StockPassive differ in nothing but the handler.
+var (
+	OursPassive = caddy("load_balance, passive checks", "checks of both kinds",
+		"load_balance", passive, "")
+	StockPassive = caddy("reverse_proxy, passive checks", "the same",
+		"reverse_proxy", passive, "")
+)
 
 // load posts the configuration to the admin endpoint, with its permission to
 // take an equal one anew.
