@@ -43,23 +43,20 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil && req.Body != http.NoBody {
 		body = &clientBody{ReadCloser: req.Body}
 	}
-	if r.onTrial != u && o.pool.rescuable(r, req) {
-		r.expose(u, req)
-	}
+	exposed := r.onTrial != u && o.pool.rescuable(r, req)
 	if body != nil {
 		req.Body = body // req is this attempt's own
 	}
-	var ejections uint64
+	r.late = false
 	if o.pool.ejects {
-		ejections = u.target.Ejections()
+		r.ejections = u.target.Ejections()
 	}
-	var start time.Duration
 	first := u.silence.wait()
 	if first || o.pool.timed {
-		start = o.pool.now()
+		r.start = o.pool.now()
 	}
 	if first {
-		u.silence.begin(start)
+		u.silence.begin(r.start)
 	}
 	o.pool.watch()
 	returned := false
@@ -69,6 +66,9 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 			u.silence.done(false, o.pool.now())
 		}
 	}()
+	if exposed {
+		r.expose(u, req)
+	}
 	resp, err := o.RoundTripper.RoundTrip(req)
 	returned = true
 	end := o.pool.now()
@@ -77,7 +77,7 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 	switch {
 	case err == nil && !rescued:
-		o.answered(r, u, ejections, resp, end-start, o.pool.began.Add(end))
+		o.answered(r, u, resp, end-r.start, o.pool.began.Add(end))
 		return resp, nil
 	case r.Context.Err() != nil || body != nil && body.failed.Load():
 		u.account.ended(Canceled)
@@ -90,12 +90,12 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		u.account.ended(Rescued)
 		return nil, errRescued
 	}
-	o.failed(r, u, ejections, err, o.pool.began.Add(end))
+	o.failed(r, u, err, o.pool.began.Add(end))
 	return resp, err
 }
 
 // answered books a response.
-func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *http.Response, took time.Duration, now time.Time) {
+func (o *observer) answered(r *Request, u *upstream, resp *http.Response, took time.Duration, now time.Time) {
 	p := o.pool
 	if p.breaker != nil {
 		p.breaker.RecordMetric(resp.StatusCode, took)
@@ -114,18 +114,20 @@ func (o *observer) answered(r *Request, u *upstream, ejections uint64, resp *htt
 	r.decide(u, wrong == "", wrong)
 	if wrong != "" {
 		u.target.Failed(now)
-		p.failed(r, u, ejections, wrong, now)
+		if !r.late {
+			p.failed(r, u, r.ejections, wrong, now)
+		}
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols { // whose body is a connection
-		u.proven(ejections)
+		u.proven(r.ejections)
 	} else {
-		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: ejections, good: wrong == ""}
+		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: r.ejections, good: wrong == ""}
 		resp.Body = &r.answer // the one before is closed
 	}
 }
 
 // failed books an attempt that got no response.
-func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, now time.Time) {
+func (o *observer) failed(r *Request, u *upstream, err error, now time.Time) {
 	if isIdleClose(err) {
 		r.freeTrial()
 		return
@@ -137,7 +139,9 @@ func (o *observer) failed(r *Request, u *upstream, ejections uint64, err error, 
 	}
 	reason := healthcheck.Reason(err)
 	r.decide(u, false, reason)
-	o.pool.failed(r, u, ejections, reason, now)
+	if !r.late {
+		o.pool.failed(r, u, r.ejections, reason, now)
+	}
 }
 
 // isDialError reports whether no connection came about.

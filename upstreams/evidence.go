@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/healthcheck"
 )
+
+// tooSlow is what is wrong with attempts that take too long.
+const tooSlow = "latency"
 
 // judged returns what is wrong with a response, "" if nothing is.
 func (p *Pool) judged(resp *http.Response, took time.Duration) string {
@@ -17,21 +22,31 @@ func (p *Pool) judged(resp *http.Response, took time.Duration) string {
 			return fmt.Sprintf("status %d", resp.StatusCode)
 		}
 	}
-	if most := time.Duration(p.cfg.Passive.UnhealthyLatency); most > 0 && took >= most {
-		return "latency"
+	if p.latency > 0 && took >= p.latency {
+		return tooSlow
 	}
 	return ""
 }
 
 // failed counts a failed attempt of r that began when u had had so many
-// ejections, and ejects u if it was one too many. What began before the last
-// ejection is no news.
+// ejections, and ejects u if it was one too many.
 func (p *Pool) failed(r *Request, u *upstream, ejections uint64, reason string, now time.Time) {
-	if !p.ejects || u.target.Ejections() != ejections {
-		return
+	if p.tooMany(u, ejections, now) {
+		p.eject(u, reason, r.choice(u))
 	}
-	window := time.Duration(p.cfg.Passive.FailDuration)
-	if u.account.failures.add(now, window) >= p.cfg.Passive.MaxFails && u.target.Eject(reason, window, r.choice(u)...) {
+}
+
+// tooMany counts a failed attempt that began when u had had so many ejections,
+// and reports whether u is to be ejected. What began before the last ejection
+// is no news.
+func (p *Pool) tooMany(u *upstream, ejections uint64, now time.Time) bool {
+	return p.ejects && u.target.Ejections() == ejections &&
+		u.account.failures.add(now, time.Duration(p.cfg.Passive.FailDuration)) >= p.cfg.Passive.MaxFails
+}
+
+// eject ejects u, if there is another one among those.
+func (p *Pool) eject(u *upstream, reason string, among []*healthcheck.Target) {
+	if u.target.Eject(reason, time.Duration(p.cfg.Passive.FailDuration), among...) {
 		u.account.failures.forget()
 		u.probation.Store(true)
 	}

@@ -70,7 +70,9 @@ func TestWhatEjects(t *testing.T) {
 				l.change(func() { tc.change(l) })
 				l.pool.cursor.Store(uint64(len(all)) - 1) // a first
 				for range all {
-					_, resp, err := l.request(t).answer()
+					a := l.request(t)
+					a.req.Method = http.MethodPost // which waits for its answer, however long
+					_, resp, err := a.answer()
 					if err != nil {
 						t.Fatal(err)
 					}

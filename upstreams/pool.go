@@ -105,6 +105,8 @@ type Pool struct {
 	// simple pools choose by round robin and nothing else, ejects says that
 	// failures eject, timed that it matters how long attempts take.
 	simple, ejects, timed bool
+	// latency is how long a response may take, if that matters to ejections.
+	latency time.Duration
 	// began is what times of requests count from.
 	began time.Time
 
@@ -212,7 +214,10 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, prober: prober, began: time.Now()}
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
-	p.timed = cfg.Breaker != nil || p.ejects && cfg.Passive.UnhealthyLatency > 0
+	if p.ejects {
+		p.latency = time.Duration(cfg.Passive.UnhealthyLatency)
+	}
+	p.timed = cfg.Breaker != nil || p.latency > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
 	p.plain = plain(cfg.Transport)
 	p.rotation.Store(new(rotation))

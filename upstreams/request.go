@@ -46,6 +46,10 @@ type Request struct {
 
 	// answer is the response body of the latest attempt.
 	answer answer
+	// start is when the latest attempt began, if the pool is timed, ejections
+	// how many its upstream had had by then.
+	start     time.Duration
+	ejections uint64
 
 	// at is the upstream that an exposed attempt waits for, in slot, and cut
 	// what ends it.
@@ -53,6 +57,9 @@ type Request struct {
 	slot  *atomic.Pointer[Request]
 	cut   cutter
 	phase atomic.Int32
+	// late says that the latest attempt has waited for too long, and counts as
+	// failed.
+	late bool
 	// rescued says that an attempt was cut loose, which happens once, gaveUp
 	// that nothing was in rotation.
 	rescued, gaveUp bool
@@ -171,10 +178,21 @@ func (r *Request) conceal() bool {
 	return false
 }
 
+// hold holds the attempt in judging, unless it waits no more.
+func (r *Request) hold() bool {
+	for !r.phase.CompareAndSwap(waiting, judging) {
+		if phase := r.phase.Load(); phase == hidden || phase == cut {
+			return false
+		}
+		runtime.Gosched() // somebody else is looking at it
+	}
+	return true
+}
+
 // rescue cuts the attempt loose if it waits for u and the request has another
 // one to go to. Any goroutine may call it.
 func (r *Request) rescue(u *upstream) {
-	if !r.phase.CompareAndSwap(waiting, judging) {
+	if !r.hold() {
 		return
 	}
 	if r.at != u || !r.pool.another(r) {

@@ -9,7 +9,8 @@ import (
 const (
 	// silenceAfter is how long it may be silent.
 	silenceAfter = time.Second
-	// silenceLook is how often it is looked at.
+	// silenceLook is how often it is looked at, unless latency needs it more
+	// often.
 	silenceLook = time.Second
 	// silenceGap is the least time between two such checks.
 	silenceGap = 2 * time.Second
@@ -54,20 +55,22 @@ func (s *silence) suspicious(now time.Duration) bool {
 // watch sees to it that look runs while attempts wait.
 func (p *Pool) watch() {
 	if !p.watching.Load() && p.watching.CompareAndSwap(false, true) {
-		time.AfterFunc(silenceLook, p.look)
+		time.AfterFunc(p.lookAfter(), p.look)
 	}
 }
 
-// look asks for checks of upstreams that are silent. There is one timer for
-// it, whatever the number of requests.
+// look asks for checks of upstreams that are silent, and counts the attempts
+// that wait for too long. There is one timer for it, whatever the number of
+// requests.
 func (p *Pool) look() {
 	now := p.now()
 	if p.anyWaiting(func(u *upstream) {
 		if u.silence.suspicious(now) {
 			u.target.CheckSilent()
 		}
+		p.lookAtWaiters(u, now)
 	}) {
-		time.AfterFunc(silenceLook, p.look)
+		time.AfterFunc(p.lookAfter(), p.look)
 		return
 	}
 	p.watching.Store(false)
