@@ -137,6 +137,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.setPolicy(&cfg)
 	cfg.Source, h.DynamicUpstreams = h.DynamicUpstreams, nil
 	cfg.Retry = h.Handler.LoadBalancing
+	cfg.TryInterval = time.Duration(cfg.Retry.TryInterval)
+	cfg.Retry.TryInterval = 0 // Caddy's proxy would give up waiting, and the request, at a reload
 
 	pool, generation, err := upstreams.NewPool(cfg, events)
 	if err != nil {

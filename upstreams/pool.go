@@ -78,6 +78,9 @@ type PoolConfig struct {
 	Retry          *reverseproxy.LoadBalancing
 	RequestBuffers int64
 
+	// TryInterval is how long a request waits before it is retried.
+	TryInterval time.Duration
+
 	// SingleRound ends a request that has tried all upstreams in rotation.
 	SingleRound bool
 	// Persistent makes every attempt of a request look again for upstreams,

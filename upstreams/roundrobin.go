@@ -3,6 +3,7 @@ package upstreams
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
@@ -22,6 +23,9 @@ func (p *Pool) Select(_ reverseproxy.UpstreamPool, req *http.Request, w http.Res
 		}
 	}
 	r := p.request(req.Context())
+	if r.attempts+r.idle > 0 {
+		time.Sleep(p.cfg.TryInterval)
+	}
 	if u := p.choose(r, req, w); u != nil {
 		return u.proxy
 	}
