@@ -27,6 +27,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
@@ -38,6 +39,8 @@ type options struct {
 	only   string
 	repeat int
 	lanes  int
+	long   time.Duration
+	seed   uint64
 	caddy  string
 }
 
@@ -65,6 +68,8 @@ func run(args []string) error {
 	flags.StringVar(&o.only, "only", "", "regular expression: only what has such a name")
 	flags.IntVar(&o.repeat, "repeat", 3, "how many times everything is measured")
 	flags.IntVar(&o.lanes, "lanes", 1, "how many faults are measured at a time")
+	flags.DurationVar(&o.long, "for", 30*time.Minute, "how long the soak lasts")
+	flags.Uint64Var(&o.seed, "seed", 0, "what the soak's faults are drawn from; 0 draws that, too")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -97,6 +102,7 @@ func run(args []string) error {
 // experiments are what can be measured.
 var experiments = map[string]func(options) error{
 	"faults": measureFaults,
+	"soak":   measureSoak,
 }
 
 // work does one job in the sandbox that this process is.
@@ -104,6 +110,8 @@ func work(name string) error {
 	switch name {
 	case "faults":
 		return sandbox.Work(fault)
+	case "soak":
+		return sandbox.Work(soak)
 	}
 	return errors.New("no such job")
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package load
 
 import (
@@ -24,6 +26,21 @@ type conn struct {
 	net.Conn
 	reader *bufio.Reader
 	used   bool
+}
+
+// closed reports whether the other side has closed an idle connection.
+func (c *conn) closed() bool {
+	raw, err := c.Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := false
+	err = raw.Read(func(socket uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(socket), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		closed = err != syscall.EAGAIN
+		return true // whatever there is
+	})
+	return closed || err != nil
 }
 
 // postBody is the body of requests that have one.
@@ -98,22 +115,38 @@ func (c *client) try(start time.Time, sample *Sample) error {
 	return nil
 }
 
-// connection returns one that was used last, or a new one.
+// connection returns the one that was used last, of those that the server has
+// not closed since, or a new one.
 func (c *client) connection(deadline time.Time, fresh bool) (*conn, error) {
-	c.mutex.Lock()
-	if n := len(c.idle); n > 0 && !fresh {
-		kept := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mutex.Unlock()
-		return kept, kept.SetDeadline(deadline)
+	for !fresh {
+		kept := c.kept()
+		if kept == nil {
+			break
+		}
+		if !kept.closed() {
+			return kept, kept.SetDeadline(deadline)
+		}
+		_ = kept.Close()
 	}
-	c.mutex.Unlock()
 	dialer := net.Dialer{Deadline: deadline}
 	dialed, err := dialer.Dial("tcp", c.Address)
 	if err != nil {
 		return nil, err
 	}
 	return &conn{Conn: dialed, reader: bufio.NewReader(dialed)}, dialed.SetDeadline(deadline)
+}
+
+// kept takes the connection that was kept last, if there is any.
+func (c *client) kept() *conn {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	n := len(c.idle)
+	if n == 0 {
+		return nil
+	}
+	last := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	return last
 }
 
 func (c *client) keep(used *conn) {
