@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/exchange"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
 )
 
@@ -54,6 +55,9 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 && args[0] == backend.Command {
 		return backend.Main(args[1:])
+	}
+	if len(args) > 1 && args[0] == exchange.Command {
+		return exchange.Main(args[1:])
 	}
 	if len(args) > 1 && args[0] == sandbox.Command {
 		return work(args[1])
@@ -102,6 +106,7 @@ func run(args []string) error {
 // experiments are what can be measured.
 var experiments = map[string]func(options) error{
 	"faults": measureFaults,
+	"scale":  measureScale,
 	"soak":   measureSoak,
 }
 
@@ -110,6 +115,8 @@ func work(name string) error {
 	switch name {
 	case "faults":
 		return sandbox.Work(fault)
+	case "scale":
+		return sandbox.Work(scale)
 	case "soak":
 		return sandbox.Work(soak)
 	}

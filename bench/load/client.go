@@ -26,7 +26,12 @@ type conn struct {
 	net.Conn
 	reader *bufio.Reader
 	used   bool
+	// kept is since when it is idle.
+	kept time.Time
 }
+
+// keepTime is how long connections that are not needed are kept.
+const keepTime = 5 * time.Second
 
 // closed reports whether the other side has closed an idle connection.
 func (c *conn) closed() bool {
@@ -119,14 +124,14 @@ func (c *client) try(start time.Time, sample *Sample) error {
 // not closed since, or a new one.
 func (c *client) connection(deadline time.Time, fresh bool) (*conn, error) {
 	for !fresh {
-		kept := c.kept()
-		if kept == nil {
+		last := c.take()
+		if last == nil {
 			break
 		}
-		if !kept.closed() {
-			return kept, kept.SetDeadline(deadline)
+		if !last.closed() {
+			return last, last.SetDeadline(deadline)
 		}
-		_ = kept.Close()
+		_ = last.Close()
 	}
 	dialer := net.Dialer{Deadline: deadline}
 	dialed, err := dialer.Dial("tcp", c.Address)
@@ -136,8 +141,8 @@ func (c *client) connection(deadline time.Time, fresh bool) (*conn, error) {
 	return &conn{Conn: dialed, reader: bufio.NewReader(dialed)}, dialed.SetDeadline(deadline)
 }
 
-// kept takes the connection that was kept last, if there is any.
-func (c *client) kept() *conn {
+// take takes the connection that was used last, if there is any.
+func (c *client) take() *conn {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	n := len(c.idle)
@@ -152,7 +157,12 @@ func (c *client) kept() *conn {
 func (c *client) keep(used *conn) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	used.kept = time.Now()
 	c.idle = append(c.idle, used)
+	for time.Since(c.idle[0].kept) > keepTime {
+		_ = c.idle[0].Close()
+		c.idle = c.idle[1:]
+	}
 }
 
 func (c *client) close() {

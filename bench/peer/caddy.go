@@ -71,6 +71,14 @@ var Ours = caddy("load_balance", "defaults and a health URI", "load_balance", ""
 var OursPatient = caddy("load_balance, health_timeout 1s", "defaults, a health URI and health_timeout 1s",
 	"load_balance", "\t\thealth_timeout 1s")
 
+// OursPlain is ours with checks of an interval.
+var OursPlain = caddy("load_balance", "a health URI, health_interval 5s", "load_balance",
+	"\t\thealth_interval {{seconds .Interval}}")
+
+// StockPlain is Caddy's own proxy with the same checks.
+var StockPlain = caddy("reverse_proxy", "a health URI, health_interval 5s", "reverse_proxy",
+	"\t\thealth_interval {{seconds .Interval}}")
+
 // OursTuned is ours with the options that the other peers have.
 var OursTuned = caddy("load_balance, tuned", "checks every second without backing off, passive checks, retries of 5xx",
 	"load_balance", tuned+`
