@@ -103,6 +103,8 @@ type Pool struct {
 	breaker reverseproxy.CircuitBreaker
 	group   *healthcheck.Group
 	prober  *healthcheck.Prober
+	// check stands for what checks ask.
+	check string
 	// simple pools choose by round robin and nothing else, ejects says that
 	// failures eject, tidy that contexts of attempts can be used again.
 	simple, ejects, tidy bool
@@ -196,6 +198,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 		cfg.Name = "dynamic"
 	}
 	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, prober: prober, began: time.Now()}
+	p.check = cfg.Check.Identity()
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
 	p.cfg.Passive.MaxFails = max(cfg.Passive.MaxFails, 1)
@@ -258,7 +261,7 @@ func (p *Pool) targetConfigs() []healthcheck.TargetConfig {
 // are not wanted or not possible.
 func (p *Pool) targetConfig(address string, uncheckable bool) healthcheck.TargetConfig {
 	t := healthcheck.TargetConfig{
-		Address: address, Check: p.cfg.Check.Identity(), Transport: p.cfg.TransportID,
+		Address: address, Check: p.check, Transport: p.cfg.TransportID,
 		Probe: p.prober.Probe(address),
 	}
 	if t.Probe != nil && uncheckable {
@@ -316,6 +319,12 @@ func (p *Pool) settle(name string) {
 	}
 	next.all = wholeRotation(next.list)
 	next.ledger = openLedger(name)
+	p.lay(next)
+}
+
+// lay makes places those of the pool.
+func (p *Pool) lay(next *places) {
+	p.prober.Serve(len(next.byAddress))
 	p.places.Store(next)
 }
 
