@@ -18,6 +18,8 @@ const (
 	scaleInterval = 5 * time.Second
 	// scaleRounds is for how many intervals checks are watched.
 	scaleRounds = 6
+	// oursKeeps is up to how many upstreams our checks keep connections.
+	oursKeeps = 1000
 	// scaleReloads is how many reloads are timed.
 	scaleReloads = 5
 )
@@ -88,7 +90,7 @@ func scale(job scaleJob) (scaled, error) {
 	}
 	s.ReloadMs = stats.Median(took)
 	p.Stop()
-	s.ExchangeCPU, err = exchangeCPU(job.Upstreams)
+	s.ExchangeCPU, err = exchangeCPU(job.Upstreams, job.Peer != peer.OursPlain.Name || job.Upstreams <= oursKeeps)
 	return s, err
 }
 
@@ -124,9 +126,10 @@ func busy(pid int) (float64, error) {
 	return 100 * float64(after-before) / float64(time.Since(begin)), err
 }
 
-// exchangeCPU returns what a plain client needs for the same exchanges.
-func exchangeCPU(upstreams int) (float64, error) {
-	client, err := exchange.StartClient(upstreams, scaleInterval, true)
+// exchangeCPU returns what a plain client needs for the same exchanges, over
+// connections that are kept or not.
+func exchangeCPU(upstreams int, keep bool) (float64, error) {
+	client, err := exchange.StartClient(upstreams, scaleInterval, keep)
 	if err != nil {
 		return 0, err
 	}

@@ -5,6 +5,7 @@ package peer
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,31 +23,33 @@ type Gauge struct {
 	Heap, RSS float64
 }
 
+// looks is how often the heap is looked at: checks leave garbage behind between
+// its collection and the look, so that the lowest figure is the truest.
+const looks = 5
+
 // Gauge asks the admin endpoint of a Caddy, and the system.
 func (r *Process) Gauge() (Gauge, error) {
-	for range 2 { // what pools keep survives the first time
-		resp, err := http.Get("http://" + Admin + "/debug/pprof/heap?gc=1")
+	g := Gauge{Heap: math.Inf(1)}
+	for range looks { // what pools keep survives the first time
+		heap, err := pprof("heap?gc=1&debug=1", "# HeapAlloc = ")
 		if err != nil {
 			return Gauge{}, err
 		}
-		_ = resp.Body.Close()
+		g.Heap = min(g.Heap, heap)
 	}
-	goroutines, err := r.pprof("goroutine", "goroutine profile: total ")
+	goroutines, err := pprof("goroutine?debug=1", "goroutine profile: total ")
 	if err != nil {
 		return Gauge{}, err
 	}
-	heap, err := r.pprof("heap", "# HeapAlloc = ")
-	if err != nil {
-		return Gauge{}, err
-	}
-	rss, err := rss(r.PID())
-	return Gauge{Goroutines: int(goroutines), Heap: heap, RSS: rss}, err
+	g.Goroutines = int(goroutines)
+	g.RSS, err = rss(r.PID())
+	return g, err
 }
 
-// pprof returns the number behind the last prefix in a profile in text form.
-// Unlike the metrics it does not go through all upstreams.
-func (r *Process) pprof(profile, prefix string) (float64, error) {
-	resp, err := http.Get("http://" + Admin + "/debug/pprof/" + profile + "?debug=1")
+// pprof returns the number behind a prefix in a profile in text form. Unlike
+// the metrics it does not go through all upstreams.
+func pprof(profile, prefix string) (float64, error) {
+	resp, err := http.Get("http://" + Admin + "/debug/pprof/" + profile)
 	if err != nil {
 		return 0, err
 	}
