@@ -28,9 +28,10 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		"upstreams":   {"healthcheck"},
 
 		"admin/command":          {"admin", "healthcheck"},
-		"bench":                  {"bench/backend", "bench/load", "bench/peer", "bench/report", "bench/sandbox", "bench/stats", "bench/wire"},
+		"bench":                  {"bench/backend", "bench/exchange", "bench/load", "bench/peer", "bench/report", "bench/sandbox", "bench/stats", "bench/wire"},
 		"bench/backend":          nil,
 		"bench/chart":            nil,
+		"bench/exchange":         nil,
 		"bench/load":             nil,
 		"bench/peer":             nil,
 		"bench/report":           {"bench/chart", "bench/stats"},

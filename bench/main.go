@@ -27,8 +27,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/exchange"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
 )
@@ -39,6 +41,8 @@ type options struct {
 	only   string
 	repeat int
 	lanes  int
+	long   time.Duration
+	seed   uint64
 	caddy  string
 }
 
@@ -53,6 +57,9 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == backend.Command {
 		return backend.Main(args[1:])
 	}
+	if len(args) > 1 && args[0] == exchange.Command {
+		return exchange.Main(args[1:])
+	}
 	if len(args) > 1 && args[0] == sandbox.Command {
 		return work(args[1])
 	}
@@ -66,6 +73,8 @@ func run(args []string) error {
 	flags.StringVar(&o.only, "only", "", "regular expression: only what has such a name")
 	flags.IntVar(&o.repeat, "repeat", 3, "how many times everything is measured")
 	flags.IntVar(&o.lanes, "lanes", 1, "how many faults are measured at a time")
+	flags.DurationVar(&o.long, "for", 30*time.Minute, "how long the soak lasts")
+	flags.Uint64Var(&o.seed, "seed", 0, "what the soak's faults are drawn from; 0 draws that, too")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -100,6 +109,8 @@ var experiments = map[string]func(options) error{
 	"faults": measureFaults,
 	"speed":  measureSpeed,
 	"report": func(o options) error { return report.Write(o.folder) },
+	"scale":  measureScale,
+	"soak":   measureSoak,
 }
 
 // work does one job in the sandbox that this process is.
@@ -109,6 +120,10 @@ func work(name string) error {
 		return sandbox.Work(fault)
 	case "speed":
 		return sandbox.Work(speed)
+	case "scale":
+		return sandbox.Work(scale)
+	case "soak":
+		return sandbox.Work(soak)
 	}
 	return errors.New("no such job")
 }

@@ -305,5 +305,6 @@ func (rec *record) restore(saved *record) {
 	rec.delay, rec.next = saved.delay, saved.next
 	rec.ejection, rec.operator = saved.ejection, saved.operator
 	rec.move(from, saved.reason, saved.since)
-	rec.since, rec.back = saved.since, saved.back
+	rec.since = saved.since
+	rec.back.Store(saved.back.Load())
 }

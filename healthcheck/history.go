@@ -8,11 +8,33 @@ import (
 // historyMost is how many results are remembered of each target.
 const historyMost = 20
 
-// recent is the latest results, in a ring.
+// recent is the latest results, in a ring. There are as many of these as there
+// are targets, so it is kept small.
 type recent struct {
-	list []Past
+	list []result
 	next int
 }
+
+// result is a Past without what most of them do not have.
+type result struct {
+	// at is in nanoseconds since 1970.
+	at, duration int64
+	// why says what there is to say of one that failed, nil if nothing is.
+	why    *why
+	status int16
+	flags  uint8
+}
+
+type why struct{ reason, detail string }
+
+// The flags of a result, in the order in which pack sets them.
+const (
+	passed uint8 = 1 << iota
+	gotAnswer
+	noResult
+	extraCheck
+	counted
+)
 
 // Past is a result as it is remembered.
 type Past struct {
@@ -24,11 +46,14 @@ type Past struct {
 
 // add remembers a result instead of the oldest one.
 func (h *recent) add(p Past) {
-	if len(h.list) < historyMost {
-		h.list = append(h.list, p)
+	if n := len(h.list); n < historyMost {
+		if n == cap(h.list) {
+			h.list = append(make([]result, 0, min(max(2*n, 2), historyMost)), h.list...)
+		}
+		h.list = append(h.list, pack(p))
 		return
 	}
-	h.list[h.next] = p
+	h.list[h.next] = pack(p)
 	h.next = (h.next + 1) % historyMost
 }
 
@@ -39,9 +64,36 @@ func (h *recent) newestFirst() []Past {
 	n := len(h.list)
 	list := make([]Past, n)
 	for i := range n {
-		list[i] = h.list[(h.next+n-1-i)%n]
+		list[i] = h.list[(h.next+n-1-i)%n].unpack()
 	}
 	return list
+}
+
+func pack(p Past) result {
+	r := result{at: p.Time.UnixNano(), duration: int64(p.Duration), status: int16(p.StatusCode)}
+	if p.Reason != "" || p.Detail != "" {
+		r.why = &why{p.Reason, p.Detail}
+	}
+	for flag, set := range [...]bool{p.OK, p.Answered, p.Void, p.Extra, p.Counted} {
+		if set {
+			r.flags |= 1 << flag
+		}
+	}
+	return r
+}
+
+func (r result) unpack() Past {
+	p := Past{
+		Report: Report{
+			Time: time.Unix(0, r.at), Duration: time.Duration(r.duration), StatusCode: int(r.status),
+			OK: r.flags&passed != 0, Answered: r.flags&gotAnswer != 0, Void: r.flags&noResult != 0,
+		},
+		Extra: r.flags&extraCheck != 0, Counted: r.flags&counted != 0,
+	}
+	if r.why != nil {
+		p.Reason, p.Detail = r.why.reason, r.why.detail
+	}
+	return p
 }
 
 // Explanation is why a target is what it is, and what comes next.

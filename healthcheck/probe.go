@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -31,6 +32,8 @@ type Prober struct {
 	client    *http.Client
 	uri       url.URL
 	body      *regexp.Regexp
+	// many says that there are more upstreams than keepMost.
+	many atomic.Bool
 }
 
 // NewProber returns the prober of a valid config. The HTTP probes of its
@@ -76,6 +79,9 @@ func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 	}
 	return p, nil
 }
+
+// Serve tells how many upstreams the prober serves.
+func (p *Prober) Serve(upstreams int) { p.many.Store(upstreams > keepMost) }
 
 // Checks reports whether there are checks at all.
 func (p *Prober) Checks() bool { return p.ask != nil }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -20,6 +21,13 @@ const (
 	drainSize = 64 << 10
 	drainTime = 100 * time.Millisecond
 )
+
+// keepMost is up to how many upstreams of a pool connections are kept from one
+// check to the next. An idle one costs more memory than all else that there is
+// about an upstream. With more upstreams, a check closes the connection that it
+// has opened; one that requests have left is used, and left as it is. With TLS
+// connections are always kept: a handshake costs more than the memory.
+const keepMost = 1000
 
 // maxRedirects is how many redirects of a check are followed, if at all.
 const maxRedirects = 10
@@ -102,7 +110,26 @@ func (p *Prober) request(ctx context.Context, address string) (*http.Request, er
 	if at.host != at.dial.Address { // a connection of its own for every socket
 		req.URL.Host = at.dial.Address
 	}
-	return req.WithContext(p.withPlace(req.Context(), at)), nil
+	req = req.WithContext(p.withPlace(req.Context(), at))
+	if p.many.Load() && target.Scheme == "http" {
+		req = closing(req)
+	}
+	return req, nil
+}
+
+// closing returns the request with the connection that is opened for it, if
+// one is, to be closed after it.
+func closing(req *http.Request) *http.Request {
+	var once *http.Request
+	once = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(conn httptrace.GotConnInfo) {
+			if !conn.Reused {
+				once.Close = true
+				once.Header.Set("Connection", "close") // also for a copy of the request
+			}
+		},
+	}))
+	return once
 }
 
 // judge decides whether a response passes the check.

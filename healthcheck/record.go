@@ -50,11 +50,12 @@ type record struct {
 	// rotation at all.
 	in bool
 
-	// since is when the status was reached, reason why, back when the target
-	// came back into rotation, zero if it never was out of it.
+	// since is when the status was reached, reason why.
 	since  time.Time
 	reason string
-	back   time.Time
+	// back is when the target came back into rotation, nil if it never was out
+	// of it. It may be read without the lock.
+	back atomic.Pointer[time.Time]
 	// loud says that the retirement going on, or the last one, was reported.
 	loud bool
 	// last is the newest result; its Time is zero if there is none.
@@ -90,7 +91,7 @@ func (rec *record) known() bool { return rec.state.Status != Unknown }
 // by whoever drives it.
 func (rec *record) fork(key Key) *record {
 	forked := &record{
-		key: key, state: rec.state, since: rec.since, reason: rec.reason, back: rec.back,
+		key: key, state: rec.state, since: rec.since, reason: rec.reason,
 		loud: rec.loud, last: rec.last, history: rec.history.clone(), delay: rec.delay, next: rec.next,
 		extraAt: rec.extraAt, unchecked: rec.unchecked,
 	}
@@ -99,6 +100,7 @@ func (rec *record) fork(key Key) *record {
 	} else {
 		forked.tally = new(Tally)
 	}
+	forked.back.Store(rec.back.Load())
 	forked.mirror()
 	return forked
 }
@@ -138,7 +140,8 @@ func (rec *record) show(again bool, now time.Time) {
 		return
 	}
 	if rec.in && !before && again {
-		rec.back = now
+		at := now
+		rec.back.Store(&at)
 	}
 	for _, t := range rec.followers {
 		t.count(before, rec.in)

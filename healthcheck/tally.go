@@ -1,7 +1,7 @@
 package healthcheck
 
 import (
-	"maps"
+	"slices"
 	"time"
 )
 
@@ -24,8 +24,16 @@ type Tally struct {
 	// them. Took is their duration together.
 	Durations [len(DurationBounds) + 1]uint64
 	Took      time.Duration
-	// Transitions counts changes of status, and ejections and their ends.
-	Transitions map[Transition]uint64
+	// Transitions counts changes of status, and ejections and their ends: those
+	// that have happened, in order of their first time. Most targets have seen
+	// one or two kinds.
+	Transitions []Transitions
+}
+
+// Transitions counts how often a way was gone.
+type Transitions struct {
+	Transition
+	Count uint64
 }
 
 // Transition is the way from one status to another, or to "ejected" and back,
@@ -58,10 +66,24 @@ func (t *Tally) moved(from, to string) {
 	if from == to {
 		return
 	}
-	if t.Transitions == nil {
-		t.Transitions = make(map[Transition]uint64)
+	way := Transition{from, to}
+	for i := range t.Transitions {
+		if t.Transitions[i].Transition == way {
+			t.Transitions[i].Count++
+			return
+		}
 	}
-	t.Transitions[Transition{from, to}]++
+	t.Transitions = append(t.Transitions, Transitions{way, 1})
+}
+
+// Moved returns how often a way was gone.
+func (t *Tally) Moved(way Transition) uint64 {
+	for _, gone := range t.Transitions {
+		if gone.Transition == way {
+			return gone.Count
+		}
+	}
+	return 0
 }
 
 // Tally returns what has happened to t.
@@ -69,6 +91,6 @@ func (t *Target) Tally() Tally {
 	t.registry.mu.Lock()
 	defer t.registry.mu.Unlock()
 	tally := *t.rec.Load().tally
-	tally.Transitions = maps.Clone(tally.Transitions)
+	tally.Transitions = slices.Clone(tally.Transitions)
 	return tally
 }

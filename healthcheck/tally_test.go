@@ -2,7 +2,6 @@ package healthcheck
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +12,11 @@ import (
 func (p *pool) tallied(i int) string {
 	tally := p.targets[i].Tally()
 	list := []string{fmt.Sprint(tally.Passed, tally.Failed, tally.Void)}
-	ways := slices.SortedFunc(maps.Keys(tally.Transitions), func(a, b Transition) int {
+	slices.SortFunc(tally.Transitions, func(a, b Transitions) int {
 		return strings.Compare(a.From+a.To, b.From+b.To)
 	})
-	for _, way := range ways {
-		list = append(list, fmt.Sprintf("%s>%s %d", way.From, way.To, tally.Transitions[way]))
+	for _, way := range tally.Transitions {
+		list = append(list, fmt.Sprintf("%s>%s %d", way.From, way.To, way.Count))
 	}
 	return strings.Join(list, ", ")
 }

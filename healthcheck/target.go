@@ -61,11 +61,12 @@ func (t *Target) Status() Status { return Status(t.rec.Load().status.Load()) }
 func (t *Target) Tier() Tier { return t.tier }
 
 // Back returns when the target came back into rotation, the zero time if it
-// never was out of it.
+// never was out of it. It takes no lock.
 func (t *Target) Back() time.Time {
-	t.registry.mu.Lock()
-	defer t.registry.mu.Unlock()
-	return t.rec.Load().back
+	if back := t.rec.Load().back.Load(); back != nil {
+		return *back
+	}
+	return time.Time{}
 }
 
 // InRotation reports whether the target is eligible for new requests, which

@@ -2,38 +2,53 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What there is to see. All but noUpstream have the labels pool and upstream
-// first.
+// family is what series of one name have in common.
+type family struct {
+	desc *prometheus.Desc
+	// counts says that they are counters. Otherwise they are gauges, or
+	// histograms.
+	counts bool
+}
+
+// What there is to see. All but noUpstream have the labels pool and upstream.
 var (
-	upstreamStatus = describe("upstream_status",
-		"Whether the upstream has the status: unknown, up, down or retired.", "status")
-	inRotation = describe("upstream_in_rotation",
-		"Whether the upstream is eligible for new requests.")
-	checks = describe("checks_total",
-		"Health checks by result: passed, failed, or void if they did not count.", "result")
-	checkDuration = describe("check_duration_seconds",
-		"How long health checks took.")
-	transitions = describe("transitions_total",
-		"Changes of the upstream's status; from or to is ejected when requests had to do with it.", "from", "to")
-	nextCheck = describe("next_check_timestamp_seconds",
-		"When the upstream is checked next, or readmitted if it is retired. Missing if it is not.")
-	requests = describe("requests_total",
-		"Requests sent to the upstream, retries included, by outcome: success, error_status (from 500), failed, canceled (by the client), or rescued (retried elsewhere).", "outcome")
-	retries = describe("retries_total",
-		"Requests sent to the upstream that had been sent before, to another one or to this one.")
-	inFlight = describe("in_flight",
-		"Requests that the upstream is serving.")
-	noUpstream = prometheus.NewDesc(prefix+"no_upstream_total",
-		"Requests that ended unserved because no upstream of the pool could be tried.", []string{"pool"}, nil)
+	upstreamStatus = gauge("upstream_status",
+		"Whether the upstream has the status: unknown, up, down or retired.", "pool", "status", "upstream")
+	inRotation = gauge("upstream_in_rotation",
+		"Whether the upstream is eligible for new requests.", "pool", "upstream")
+	checks = counter("checks_total",
+		"Health checks by result: passed, failed, or void if they did not count.", "pool", "result", "upstream")
+	checkDuration = gauge("check_duration_seconds",
+		"How long health checks took.", "pool", "upstream")
+	transitions = counter("transitions_total",
+		"Changes of the upstream's status; from or to is ejected when requests had to do with it.", "from", "pool", "to", "upstream")
+	nextCheck = gauge("next_check_timestamp_seconds",
+		"When the upstream is checked next, or readmitted if it is retired. Missing if it is not.", "pool", "upstream")
+	requests = counter("requests_total",
+		"Requests sent to the upstream, retries included, by outcome: success, error_status (from 500), failed, canceled (by the client), or rescued (retried elsewhere).", "outcome", "pool", "upstream")
+	retries = counter("retries_total",
+		"Requests sent to the upstream that had been sent before, to another one or to this one.", "pool", "upstream")
+	inFlight = gauge("in_flight",
+		"Requests that the upstream is serving.", "pool", "upstream")
+	noUpstream = counter("no_upstream_total",
+		"Requests that ended unserved because no upstream of the pool could be tried.", "pool")
 )
+
+// all are all of them.
+var all = []*family{
+	upstreamStatus, inRotation, checks, checkDuration, transitions, nextCheck, requests, retries, inFlight, noUpstream,
+}
 
 const prefix = "caddy_load_balance_"
 
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prefix+name, help, append([]string{"pool", "upstream"}, labels...), nil)
+// gauge and counter describe a family, with its labels in alphabetical order,
+// in which series have to have them.
+func gauge(name, help string, labels ...string) *family {
+	return &family{desc: prometheus.NewDesc(prefix+name, help, labels, nil)}
 }
 
-// all are all of them.
-var all = []*prometheus.Desc{
-	upstreamStatus, inRotation, checks, checkDuration, transitions, nextCheck, requests, retries, inFlight, noUpstream,
+func counter(name, help string, labels ...string) *family {
+	f := gauge(name, help, labels...)
+	f.counts = true
+	return f
 }

@@ -17,12 +17,15 @@ import (
 // Register adds the metrics to the registry of a config. It may be called for
 // each of its handlers.
 func Register(registry *prometheus.Registry) error {
-	err := registry.Register(collector{})
+	err := registry.Register(poolCollector{})
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {
-		if _, ours := already.ExistingCollector.(collector); ours {
+		if _, ours := already.ExistingCollector.(poolCollector); ours {
 			return nil
 		}
+	}
+	if err == nil {
+		err = registry.Register(upstreamCollector{})
 	}
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -58,7 +58,7 @@ type config struct {
 }
 
 // newConfig makes a config. Each pool is given by its name and its addresses.
-func newConfig(t *testing.T, change func(*upstreams.PoolConfig), pools ...[]string) *config {
+func newConfig(t testing.TB, change func(*upstreams.PoolConfig), pools ...[]string) *config {
 	t.Helper()
 	c := &config{registry: prometheus.NewPedanticRegistry(), start: func() {}}
 	c.status = make(map[string]int)
@@ -323,7 +323,7 @@ func TestHostileNames(t *testing.T) {
 }
 
 // impostor has the same series as the collector.
-type impostor struct{ collector }
+type impostor struct{ poolCollector }
 
 func TestRegister(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()

@@ -193,7 +193,7 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 		u.dynamic = true
 		next.add(u)
 	}
-	p.places.Store(next)
+	p.lay(next)
 	return next
 }
 
@@ -288,7 +288,7 @@ func (p *Pool) dismiss() {
 		delete(next.book, u.proxy)
 		targets[i] = u.target
 	}
-	p.places.Store(next)
+	p.lay(next)
 	p.overfull = false
 	p.group.Dismiss(targets)
 	for _, u := range gone {

@@ -105,6 +105,8 @@ type Pool struct {
 	prober  *healthcheck.Prober
 	// plain is the transport if it can cancel requests.
 	plain *http.Transport
+	// check stands for what checks ask.
+	check string
 	// simple pools choose by round robin and nothing else, ejects says that
 	// failures eject, timed that it matters how long attempts take.
 	simple, ejects, timed bool
@@ -215,6 +217,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 		cfg.Name = "dynamic"
 	}
 	p := &Pool{cfg: cfg, name: cfg.Name, breaker: cfg.Breaker, prober: prober, began: time.Now()}
+	p.check = cfg.Check.Identity()
 	p.simple = cfg.Policy == nil && cfg.Breaker == nil && cfg.Source == nil
 	p.ejects = cfg.Passive.FailDuration > 0
 	if p.ejects {
@@ -281,7 +284,7 @@ func (p *Pool) targetConfigs() []healthcheck.TargetConfig {
 // are not wanted or not possible.
 func (p *Pool) targetConfig(address string, uncheckable bool) healthcheck.TargetConfig {
 	t := healthcheck.TargetConfig{
-		Address: address, Check: p.cfg.Check.Identity(), Transport: p.cfg.TransportID,
+		Address: address, Check: p.check, Transport: p.cfg.TransportID,
 		Probe: p.prober.Probe(address),
 	}
 	if t.Probe != nil && uncheckable {
@@ -339,6 +342,12 @@ func (p *Pool) settle(name string) {
 	}
 	next.all = wholeRotation(next.list)
 	next.ledger = openLedger(name)
+	p.lay(next)
+}
+
+// lay makes places those of the pool.
+func (p *Pool) lay(next *places) {
+	p.prober.Serve(len(next.byAddress))
 	p.places.Store(next)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,7 +92,7 @@ func ourPool(b *testing.B, n int, up func(i int) bool) *Pool {
 // upstreams up and with all but one down.
 func BenchmarkSelect(b *testing.B) {
 	r := &http.Request{URL: new(url.URL)} // as before the first attempt
-	for _, n := range []int{3, 100, 1000} {
+	for _, n := range []int{3, 10, 100, 1000, 10_000} {
 		for name, up := range map[string]func(int) bool{
 			"all_up": func(int) bool { return true },
 			"one_up": func(i int) bool { return i == n/2 },
@@ -114,5 +115,29 @@ func BenchmarkSelect(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkSwap is what it costs to put a new rotation in the place of the
+// old one when half of the upstreams have left, or have come back.
+func BenchmarkSwap(b *testing.B) {
+	for _, n := range []int{10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("upstreams=%d", n), func(b *testing.B) {
+			p := ourPool(b, n, func(int) bool { return true })
+			all := p.places.Load()
+			half := *all
+			half.list = slices.Clone(all.list)
+			for i := range n / 2 {
+				half.list[2*i].weight = 0
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				p.places.Store(&half)
+				p.Changed()
+				p.places.Store(all)
+				p.Changed()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/op")
+		})
 	}
 }

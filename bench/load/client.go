@@ -1,3 +1,5 @@
+//go:build linux
+
 package load
 
 import (
@@ -24,6 +26,26 @@ type conn struct {
 	net.Conn
 	reader *bufio.Reader
 	used   bool
+	// kept is since when it is idle.
+	kept time.Time
+}
+
+// keepTime is how long connections that are not needed are kept.
+const keepTime = 5 * time.Second
+
+// closed reports whether the other side has closed an idle connection.
+func (c *conn) closed() bool {
+	raw, err := c.Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := false
+	err = raw.Read(func(socket uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(socket), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		closed = err != syscall.EAGAIN
+		return true // whatever there is
+	})
+	return closed || err != nil
 }
 
 // postBody is the body of requests that have one.
@@ -105,16 +127,19 @@ func (c *client) try(start time.Time, sample *Sample) error {
 	return nil
 }
 
-// connection returns one that was used last, or a new one.
+// connection returns the one that was used last, of those that the server has
+// not closed since, or a new one.
 func (c *client) connection(deadline time.Time, fresh bool) (*conn, error) {
-	c.mutex.Lock()
-	if n := len(c.idle); n > 0 && !fresh {
-		kept := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mutex.Unlock()
-		return kept, kept.SetDeadline(deadline)
+	for !fresh {
+		last := c.take()
+		if last == nil {
+			break
+		}
+		if !last.closed() {
+			return last, last.SetDeadline(deadline)
+		}
+		_ = last.Close()
 	}
-	c.mutex.Unlock()
 	dialer := net.Dialer{Deadline: deadline}
 	dialed, err := dialer.Dial("tcp", c.Address)
 	if err != nil {
@@ -123,10 +148,28 @@ func (c *client) connection(deadline time.Time, fresh bool) (*conn, error) {
 	return &conn{Conn: dialed, reader: bufio.NewReader(dialed)}, dialed.SetDeadline(deadline)
 }
 
+// take takes the connection that was used last, if there is any.
+func (c *client) take() *conn {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	n := len(c.idle)
+	if n == 0 {
+		return nil
+	}
+	last := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	return last
+}
+
 func (c *client) keep(used *conn) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	used.kept = time.Now()
 	c.idle = append(c.idle, used)
+	for time.Since(c.idle[0].kept) > keepTime {
+		_ = c.idle[0].Close()
+		c.idle = c.idle[1:]
+	}
 }
 
 func (c *client) close() {

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package load sends requests at a steady pace, whether or not earlier ones
 // have been answered, and tells of every one what its sender saw. Unlike Go's
 // client it never sends a request again on its own, but for a connection that

@@ -1,0 +1,152 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/exchange"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/stats"
+)
+
+const (
+	// scaleInterval is that of checks.
+	scaleInterval = 5 * time.Second
+	// scaleRounds is for how many intervals checks are watched.
+	scaleRounds = 6
+	// oursKeeps is up to how many upstreams our checks keep connections.
+	oursKeeps = 1000
+	// scaleReloads is how many reloads are timed.
+	scaleReloads = 5
+)
+
+// scaleJob is one peer with a number of upstreams.
+type scaleJob struct {
+	Caddy, Peer string
+	Upstreams   int
+}
+
+// String is the job in words.
+func (j scaleJob) String() string { return fmt.Sprintf("%s, %d upstreams", j.Peer, j.Upstreams) }
+
+// scaled is what was measured of a job.
+type scaled struct {
+	report.ScaleRow
+	// Heap is the live heap, in bytes.
+	Heap float64
+}
+
+// scale watches a peer check its upstreams, and reloads it.
+func scale(job scaleJob) (scaled, error) {
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return scaled{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	server, err := exchange.StartServer()
+	if err != nil {
+		return scaled{}, err
+	}
+	defer server.Kill()
+	setup := peer.Setup{Caddy: job.Caddy, Dir: dir, Listen: "127.0.0.1:8080", Interval: scaleInterval}
+	for i := range job.Upstreams {
+		setup.Upstreams = append(setup.Upstreams, exchange.Address(i))
+	}
+	began := exchange.Now()
+	p, err := scalePeer(job.Peer).Start(setup)
+	if err != nil {
+		return scaled{}, err
+	}
+	defer p.Stop()
+	s := scaled{ScaleRow: report.ScaleRow{Peer: job.Peer, Upstreams: job.Upstreams}}
+	if err := s.awaitFirst(server, began); err != nil {
+		return scaled{}, err
+	}
+	from := exchange.Now() + 1
+	if s.CPU, err = busy(p.PID()); err != nil {
+		return scaled{}, err
+	}
+	if s.ProbesPer100ms, err = server.Counts(from, exchange.Now()); err != nil {
+		return scaled{}, err
+	}
+	s.MaxToMean = maxToMean(s.ProbesPer100ms)
+	used, err := p.Gauge()
+	if err != nil {
+		return scaled{}, err
+	}
+	s.Heap, s.RSS = used.Heap, used.RSS/1e6
+	var took []float64
+	for range scaleReloads {
+		begin := time.Now()
+		if err := p.Reload(); err != nil {
+			return scaled{}, err
+		}
+		took = append(took, milliseconds(time.Since(begin)))
+		time.Sleep(time.Second)
+	}
+	s.ReloadMs = stats.Median(took)
+	p.Stop()
+	s.ExchangeCPU, err = exchangeCPU(job.Upstreams, job.Peer != peer.Ours.Name || job.Upstreams <= oursKeeps)
+	return s, err
+}
+
+// awaitFirst returns when the upstreams have been checked once.
+func (s *scaled) awaitFirst(server *exchange.Process, began int64) error {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		counts, err := server.Counts(began, exchange.Now()+1)
+		if err != nil {
+			return err
+		}
+		sum := 0
+		for _, n := range counts {
+			sum += n
+		}
+		if sum >= s.Upstreams {
+			return nil
+		}
+		time.Sleep(exchange.Window / 4)
+	}
+	return fmt.Errorf("%s: the first round of checks does not end", s.Peer)
+}
+
+// busy returns the processor time that a process uses for a while, in percent
+// of one core.
+func busy(pid int) (float64, error) {
+	begin := time.Now()
+	before, err := peer.Spent(pid)
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(scaleRounds * scaleInterval)
+	after, err := peer.Spent(pid)
+	return 100 * float64(after-before) / float64(time.Since(begin)), err
+}
+
+// exchangeCPU returns what a plain client needs for the same exchanges, over
+// connections that are kept or not.
+func exchangeCPU(upstreams int, keep bool) (float64, error) {
+	client, err := exchange.StartClient(upstreams, scaleInterval, keep)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Kill()
+	time.Sleep(scaleInterval) // until all are connected
+	return busy(client.PID())
+}
+
+// maxToMean returns by how much the highest count exceeds the mean.
+func maxToMean(counts []int) float64 {
+	most, sum := 0, 0
+	for _, n := range counts {
+		most = max(most, n)
+		sum += n
+	}
+	if sum == 0 {
+		return 0
+	}
+	return float64(most*len(counts)) / float64(sum)
+}
