@@ -114,7 +114,10 @@ func Main(args []string) error {
 	case <-asked.Done():
 		ctx, cancel := context.WithTimeout(context.Background(), graceTime)
 		defer cancel()
-		return web.Shutdown(ctx)
+		if web.Shutdown(ctx) != nil {
+			return web.Close() // what takes longer is cut off
+		}
+		return nil
 	}
 }
 
