@@ -37,6 +37,10 @@ func Watch(address netip.Addr, begin time.Time) (*Watcher, error) {
 	return w, nil
 }
 
+// shortest is the length of packets that matter: those that open connections
+// have 40 bytes of TCP, mere acknowledgements 20 or 32.
+const shortest = 20 + 40
+
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
 // open narrows what the socket receives to the packets of interest.
@@ -44,9 +48,11 @@ func (w *Watcher) open(address netip.Addr, protocol int) error {
 	ip := address.As4()
 	filter, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: 12, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IP, SkipFalse: 5},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IP, SkipFalse: 7},
 		bpf.LoadAbsolute{Off: 30, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(ip[:]), SkipFalse: 3},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(ip[:]), SkipFalse: 5},
+		bpf.LoadAbsolute{Off: 16, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: shortest, SkipFalse: 3},
 		bpf.LoadExtension{Num: bpf.ExtType},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 1},
 		bpf.RetConstant{Val: 512},
