@@ -20,8 +20,8 @@ import (
 
 // Requests a second.
 const (
-	getRate  = 500
-	postRate = 100
+	getRate  = 250
+	postRate = 50
 )
 
 const (
@@ -88,8 +88,9 @@ func (s *stage) play(what scenario, timeout time.Duration, seen *shares) (gets, 
 		})
 	}
 	time.Sleep(warmTime)
-	send(http.MethodGet, getRate, &gets)
-	send(http.MethodPost, postRate, &posts)
+	faster := max(what.faster, 1)
+	send(http.MethodGet, faster*getRate, &gets)
+	send(http.MethodPost, faster*postRate, &posts)
 	time.Sleep(warmTime + rand.N(phase))
 	if err := what.play(s); err != nil {
 		cancel()

@@ -22,6 +22,9 @@ type scenario struct {
 	still bool
 	// timeout is how long clients wait, 10 s if it is zero.
 	timeout time.Duration
+	// faster is by how much more requests are sent, if not as many as in the
+	// others.
+	faster int
 	// others are peers for this scenario alone.
 	others []peer.Peer
 }
@@ -45,8 +48,8 @@ var scenarios = []scenario{
 		play: freeze,
 	},
 	{
-		Name: "hang, clients wait 5 s", What: "the same, with clients that give up after 5 s",
-		dead: true, timeout: 5 * time.Second,
+		Name: "hang, clients wait 5 s", What: "the same with twice as many requests, and clients that give up after 5 s",
+		dead: true, timeout: 5 * time.Second, faster: 2,
 		others: []peer.Peer{peer.OursPatient},
 		play:   freeze,
 	},
