@@ -101,6 +101,7 @@ func (c *client) try(start time.Time, sample *Sample) error {
 		_ = conn.Close()
 		return fmt.Errorf("bad answer: %w", shorten(err))
 	}
+	defer func() { _ = resp.Body.Close() }()
 	n, err := io.Copy(io.Discard, resp.Body)
 	sample.Backend = resp.Header.Get(c.Header)
 	if err != nil || resp.Close {
