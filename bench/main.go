@@ -43,6 +43,7 @@ type options struct {
 	lanes  int
 	long   time.Duration
 	seed   uint64
+	rounds int
 	caddy  string
 }
 
@@ -75,6 +76,7 @@ func run(args []string) error {
 	flags.IntVar(&o.lanes, "lanes", 1, "how many faults are measured at a time")
 	flags.DurationVar(&o.long, "for", 30*time.Minute, "how long the soak lasts")
 	flags.Uint64Var(&o.seed, "seed", 0, "what the soak's faults are drawn from; 0 draws that, too")
+	flags.IntVar(&o.rounds, "rounds", 20, "how many rounds of checks of many upstreams are watched; 20 results of each are remembered")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

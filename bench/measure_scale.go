@@ -38,7 +38,7 @@ func measureScale(o options) error {
 	var jobs []scaleJob
 	for _, n := range scaleSizes {
 		for _, p := range scalePeers {
-			job := scaleJob{Caddy: o.caddy, Peer: p.Name, Upstreams: n}
+			job := scaleJob{Caddy: o.caddy, Peer: p.Name, Upstreams: n, Rounds: o.rounds}
 			if only.MatchString(job.String()) {
 				jobs = append(jobs, job)
 			}

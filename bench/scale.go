@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/exchange"
@@ -16,8 +17,8 @@ import (
 const (
 	// scaleInterval is that of checks.
 	scaleInterval = 5 * time.Second
-	// scaleRounds is for how many intervals checks are watched.
-	scaleRounds = 6
+	// plainRounds is for how many of them the plain client is watched.
+	plainRounds = 6
 	// oursKeeps is up to how many upstreams our checks keep connections.
 	oursKeeps = 1000
 	// scaleReloads is how many reloads are timed.
@@ -28,6 +29,8 @@ const (
 type scaleJob struct {
 	Caddy, Peer string
 	Upstreams   int
+	// Rounds is for how many intervals checks are watched.
+	Rounds int
 }
 
 // String is the job in words.
@@ -47,6 +50,10 @@ func scale(job scaleJob) (scaled, error) {
 		return scaled{}, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	// The files that are open during a reload of a peer that keeps connections.
+	// Without the right to it, what there is has to do.
+	const files = 1 << 16
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files})
 	server, err := exchange.StartServer()
 	if err != nil {
 		return scaled{}, err
@@ -67,7 +74,7 @@ func scale(job scaleJob) (scaled, error) {
 		return scaled{}, err
 	}
 	from := exchange.Now() + 1
-	if s.CPU, err = busy(p.PID()); err != nil {
+	if s.CPU, err = busy(p.PID(), job.Rounds); err != nil {
 		return scaled{}, err
 	}
 	if s.ProbesPer100ms, err = server.Counts(from, exchange.Now()); err != nil {
@@ -113,15 +120,15 @@ func (s *scaled) awaitFirst(server *exchange.Process, began int64) error {
 	return fmt.Errorf("%s: the first round of checks does not end", s.Peer)
 }
 
-// busy returns the processor time that a process uses for a while, in percent
-// of one core.
-func busy(pid int) (float64, error) {
+// busy returns the processor time that a process uses for some intervals, in
+// percent of one core.
+func busy(pid, rounds int) (float64, error) {
 	begin := time.Now()
 	before, err := peer.Spent(pid)
 	if err != nil {
 		return 0, err
 	}
-	time.Sleep(scaleRounds * scaleInterval)
+	time.Sleep(time.Duration(rounds) * scaleInterval)
 	after, err := peer.Spent(pid)
 	return 100 * float64(after-before) / float64(time.Since(begin)), err
 }
@@ -135,7 +142,7 @@ func exchangeCPU(upstreams int, keep bool) (float64, error) {
 	}
 	defer client.Kill()
 	time.Sleep(scaleInterval) // until all are connected
-	return busy(client.PID())
+	return busy(client.PID(), plainRounds)
 }
 
 // maxToMean returns by how much the highest count exceeds the mean.

@@ -93,7 +93,7 @@ func (r *Registry) weigh(rec *record, passed bool, now time.Time) {
 	case passed:
 		r.restore(rec, "a check passed", now)
 	default:
-		r.eject(rec, rec.last.Reason, 0, now)
+		r.eject(rec, rec.last.unpack().Reason, 0, now)
 	}
 }
 

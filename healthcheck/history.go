@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -18,9 +19,11 @@ type recent struct {
 // result is a Past without what most of them do not have.
 type result struct {
 	// at is in nanoseconds since 1970.
-	at, duration int64
+	at int64
 	// why says what there is to say of one that failed, nil if nothing is.
-	why    *why
+	why *why
+	// took is in microseconds; it saturates.
+	took   uint32
 	status int16
 	flags  uint8
 }
@@ -70,7 +73,9 @@ func (h *recent) newestFirst() []Past {
 }
 
 func pack(p Past) result {
-	r := result{at: p.Time.UnixNano(), duration: int64(p.Duration), status: int16(p.StatusCode)}
+	r := result{
+		at: p.Time.UnixNano(), took: uint32(min(max(p.Duration.Microseconds(), 0), math.MaxUint32)), status: int16(p.StatusCode),
+	}
 	if p.Reason != "" || p.Detail != "" {
 		r.why = &why{p.Reason, p.Detail}
 	}
@@ -83,9 +88,12 @@ func pack(p Past) result {
 }
 
 func (r result) unpack() Past {
+	if r == (result{}) {
+		return Past{}
+	}
 	p := Past{
 		Report: Report{
-			Time: time.Unix(0, r.at), Duration: time.Duration(r.duration), StatusCode: int(r.status),
+			Time: time.Unix(0, r.at), Duration: time.Duration(r.took) * time.Microsecond, StatusCode: int(r.status),
 			OK: r.flags&passed != 0, Answered: r.flags&gotAnswer != 0, Void: r.flags&noResult != 0,
 		},
 		Extra: r.flags&extraCheck != 0, Counted: r.flags&counted != 0,

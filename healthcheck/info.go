@@ -45,7 +45,7 @@ func (t *Target) Info() Info {
 		Status: rec.state.Status, Checked: t.probe != nil,
 		Failures: rec.state.Failures, MaxFailures: set.limit(),
 		Delay: rec.delay, Reason: rec.reason, Since: rec.since,
-		Last: rec.last, Next: rec.next, Back: t.Back(),
+		Last: rec.last.unpack().Report, Next: rec.next, Back: t.Back(),
 		Mode: rec.operator.mode, Lease: rec.operator.until,
 		Ejected: rec.ejection.out, EjectedUntil: rec.ejection.until,
 	}

@@ -32,8 +32,9 @@ type Prober struct {
 	client    *http.Client
 	uri       url.URL
 	body      *regexp.Regexp
-	// many says that there are more upstreams than keepMost.
-	many atomic.Bool
+	// brief is the client for more upstreams than keepMost, nil if there are
+	// not so many.
+	brief atomic.Pointer[http.Client]
 }
 
 // NewProber returns the prober of a valid config. The HTTP probes of its
@@ -79,9 +80,6 @@ func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 	}
 	return p, nil
 }
-
-// Serve tells how many upstreams the prober serves.
-func (p *Prober) Serve(upstreams int) { p.many.Store(upstreams > keepMost) }
 
 // Checks reports whether there are checks at all.
 func (p *Prober) Checks() bool { return p.ask != nil }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
 // Limits on what is read of a body that nobody looks at, only so that the
@@ -24,9 +24,9 @@ const (
 
 // keepMost is up to how many upstreams of a pool connections are kept from one
 // check to the next. An idle one costs more memory than all else that there is
-// about an upstream. With more upstreams, a check closes the connection that it
-// has opened; one that requests have left is used, and left as it is. With TLS
-// connections are always kept: a handshake costs more than the memory.
+// about an upstream, and two file descriptors during a reload. With more
+// upstreams, every check has a connection of its own, but for those with TLS:
+// there a handshake costs more than the memory.
 const keepMost = 1000
 
 // maxRedirects is how many redirects of a check are followed, if at all.
@@ -54,6 +54,28 @@ func newClient(transport http.RoundTripper, follow bool) *http.Client {
 	}
 }
 
+// Serve tells how many upstreams the prober serves.
+func (p *Prober) Serve(upstreams int) {
+	pool, ok := p.transport.(*reverseproxy.HTTPTransport)
+	switch {
+	case p.client == nil || !ok || upstreams <= keepMost:
+		p.brief.Store(nil)
+	case p.brief.Load() == nil:
+		once := *pool
+		once.Transport = pool.Transport.Clone()
+		once.Transport.DisableKeepAlives = true
+		p.brief.Store(newClient(&once, p.cfg.FollowRedirects))
+	}
+}
+
+// sender returns the client that sends the request of a check.
+func (p *Prober) sender(req *http.Request) *http.Client {
+	if brief := p.brief.Load(); brief != nil && req.URL.Scheme == "http" {
+		return brief
+	}
+	return p.client
+}
+
 // askHTTP sends a request and judges the response.
 func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 	ctx, cancel := context.WithCancel(ctx)
@@ -63,7 +85,7 @@ func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 	if err != nil {
 		return failed(err)
 	}
-	resp, err := p.client.Do(req)
+	resp, err := p.sender(req).Do(req)
 	if err != nil {
 		var outer *url.Error // repeats the method and the URL
 		if errors.As(err, &outer) {
@@ -75,7 +97,7 @@ func (p *Prober) askHTTP(ctx context.Context, address string) Report {
 	report := p.judge(ctx, resp)
 	report.Duration = time.Since(start)
 	report.StatusCode = resp.StatusCode
-	time.AfterFunc(drainTime, cancel)
+	defer time.AfterFunc(drainTime, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, resp.Body, drainSize)
 	return report
 }
@@ -110,26 +132,7 @@ func (p *Prober) request(ctx context.Context, address string) (*http.Request, er
 	if at.host != at.dial.Address { // a connection of its own for every socket
 		req.URL.Host = at.dial.Address
 	}
-	req = req.WithContext(p.withPlace(req.Context(), at))
-	if p.many.Load() && target.Scheme == "http" {
-		req = closing(req)
-	}
-	return req, nil
-}
-
-// closing returns the request with the connection that is opened for it, if
-// one is, to be closed after it.
-func closing(req *http.Request) *http.Request {
-	var once *http.Request
-	once = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn: func(conn httptrace.GotConnInfo) {
-			if !conn.Reused {
-				once.Close = true
-				once.Header.Set("Connection", "close") // also for a copy of the request
-			}
-		},
-	}))
-	return once
+	return req.WithContext(p.withPlace(req.Context(), at)), nil
 }
 
 // judge decides whether a response passes the check.

@@ -47,8 +47,11 @@ type record struct {
 	trial  atomic.Uint64
 	serial atomic.Uint64
 	// in says that the target is in rotation, as far as its tier goes into
-	// rotation at all.
-	in bool
+	// rotation at all, loud that the retirement going on, or the last one, was
+	// reported, void that the newest check had no result, doubted that it was
+	// not counted for the benefit of the doubt, unchecked that the target has
+	// no checks.
+	in, loud, void, doubted, unchecked bool
 
 	// since is when the status was reached, reason why.
 	since  time.Time
@@ -56,16 +59,11 @@ type record struct {
 	// back is when the target came back into rotation, nil if it never was out
 	// of it. It may be read without the lock.
 	back atomic.Pointer[time.Time]
-	// loud says that the retirement going on, or the last one, was reported.
-	loud bool
-	// last is the newest result; its Time is zero if there is none.
-	last    Report
+	// last is the newest result, the zero value if there is none.
+	last    result
 	history recent
 	// tally goes with pool and address: records that share these share it.
 	tally *Tally
-	// void says that the newest check had no result, doubted that it was not
-	// counted for the benefit of the doubt.
-	void, doubted bool
 	// delay is the current delay, next the time of the next scheduled check
 	// or of the end of the retirement; zero if there is none.
 	delay time.Duration
@@ -77,8 +75,6 @@ type record struct {
 	extraLast time.Time
 	running   *run
 	timer     *time.Timer
-	// unchecked says that the target has no checks.
-	unchecked bool
 
 	followers []*Target
 	driver    *Target

@@ -18,8 +18,8 @@ const firstMost = 1000
 type Registry struct {
 	mu      sync.Mutex
 	records map[Key]*record
-	// alike are the records by their key without the pool.
-	alike map[Key][]*record
+	// alike are the records by their address.
+	alike map[string][]*record
 	// generations are the configs alive, in order of their start; those that
 	// have not started are not among them.
 	generations []*Generation
@@ -45,7 +45,7 @@ type Registry struct {
 func NewRegistry() *Registry {
 	return &Registry{
 		records:     make(map[Key]*record),
-		alike:       make(map[Key][]*record),
+		alike:       make(map[string][]*record),
 		provisional: make(map[any]*Generation),
 		behind:      make(map[Key][]*Target),
 		logs:        notices{tell: (*notice).log},
@@ -70,9 +70,8 @@ func (r *Registry) update(f func(now time.Time)) {
 
 // remember makes rec the record of its key.
 func (r *Registry) remember(rec *record) {
-	key := rec.key.anyPool()
 	r.records[rec.key] = rec
-	r.alike[key] = append(r.alike[key], rec)
+	r.alike[rec.key.Address] = append(r.alike[rec.key.Address], rec)
 }
 
 // forget removes rec if it is the record of its key.
@@ -81,10 +80,10 @@ func (r *Registry) forget(rec *record) {
 		return
 	}
 	delete(r.records, rec.key)
-	key := rec.key.anyPool()
-	r.alike[key] = slices.DeleteFunc(r.alike[key], func(other *record) bool { return other == rec })
-	if len(r.alike[key]) == 0 {
-		delete(r.alike, key)
+	address := rec.key.Address
+	r.alike[address] = slices.DeleteFunc(r.alike[address], func(other *record) bool { return other == rec })
+	if len(r.alike[address]) == 0 {
+		delete(r.alike, address)
 	}
 }
 
@@ -94,8 +93,8 @@ func (r *Registry) closest(key Key) *record {
 	if rec, ok := r.records[key]; ok {
 		return rec
 	}
-	for _, rec := range slices.Backward(r.alike[key.anyPool()]) {
-		if rec.known() {
+	for _, rec := range slices.Backward(r.alike[key.Address]) {
+		if rec.known() && rec.key.anyPool() == key.anyPool() {
 			return rec
 		}
 	}
@@ -215,7 +214,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		}
 		return
 	}
-	rec.last, rec.void = report, false
+	rec.last, rec.void = pack(Past{Report: report}), false
 	if !report.OK && report.TimedOut() && t.serves(report) {
 		r.doubt(rec, check, report, now)
 		return

@@ -3,6 +3,7 @@
 package exchange
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -63,10 +64,10 @@ func serve() error {
 		}
 	}()
 	fmt.Println("ready")
-	for {
+	for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
 		var from, to int64
-		if _, err := fmt.Scanln(&from, &to); err != nil {
-			return nil
+		if _, err := fmt.Sscan(asked.Text(), &from, &to); err != nil {
+			return err
 		}
 		counts := make([]int64, 0, to-from)
 		for window := from; window < to; window++ {
@@ -76,6 +77,7 @@ func serve() error {
 			return err
 		}
 	}
+	return nil
 }
 
 // response is the answer to every request.
