@@ -86,7 +86,7 @@ func (p *Pool) awaitFirst(r *Request) *rotation {
 	if r.startBy == 0 {
 		r.startBy = p.now() + p.cfg.StartWait
 	}
-	return p.wait(r, r.startBy-p.now(), func(rot *rotation) bool { return rot.pending })
+	return p.wait(r, r.startBy-p.now(), serving, func(rot *rotation) bool { return rot.pending })
 }
 
 // awaitAsked asks for checks and waits for their results, and for the rotation
@@ -99,15 +99,43 @@ func (p *Pool) awaitAsked(r *Request) *rotation {
 	} else {
 		list = statics(p.places.Load())
 	}
-	return p.wait(r, askWait, func(*rotation) bool {
-		return p.group.Ask(of) || slices.ContainsFunc(list, func(u *upstream) bool { return u.target.InRotation() })
+	return p.wait(r, askWait, serving, func(*rotation) bool {
+		return p.group.Ask(of) || slices.ContainsFunc(list, inRotation)
 	})
 }
 
-// wait waits until something is in rotation, for at most the given time and
+// awaitOther asks for checks of the upstreams that the request has not tried,
+// all of which are out of rotation, and waits for them: for a request that has
+// tried all in rotation, nothing is in rotation.
+func (p *Pool) awaitOther(r *Request) *rotation {
+	list := r.list
+	if list == nil {
+		list = statics(p.places.Load())
+	}
+	others := slices.DeleteFunc(slices.Clone(list), r.hasTried)
+	if len(others) == 0 {
+		return nil
+	}
+	of := targets(others)
+	return p.wait(r, askWait, r.hasOther, func(*rotation) bool {
+		return p.group.Ask(of) || slices.ContainsFunc(others, inRotation)
+	})
+}
+
+// hasOther reports whether the request has not tried all of a rotation.
+func (r *Request) hasOther(rot *rotation) bool {
+	return !rot.exhausted(r) || rot.backup != nil && !rot.backup.exhausted(r)
+}
+
+// serving reports whether something is in rotation.
+func serving(rot *rotation) bool { return len(rot.ups) > 0 }
+
+func inRotation(u *upstream) bool { return u.target.InRotation() }
+
+// wait waits until the rotation is good enough, for at most the given time and
 // while more says that there is something to wait for. It ends with the
 // request and with the config.
-func (p *Pool) wait(r *Request, most time.Duration, more func(*rotation) bool) *rotation {
+func (p *Pool) wait(r *Request, most time.Duration, enough, more func(*rotation) bool) *rotation {
 	if most <= 0 {
 		return nil
 	}
@@ -116,7 +144,7 @@ func (p *Pool) wait(r *Request, most time.Duration, more func(*rotation) bool) *
 	for {
 		changed := p.changed.listen()
 		rot := p.current(r)
-		if len(rot.ups) > 0 {
+		if enough(rot) {
 			return rot
 		}
 		if !more(rot) {

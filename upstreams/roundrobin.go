@@ -60,8 +60,9 @@ func (p *Pool) current(r *Request) *rotation {
 
 // pick returns an upstream of the rotation that this request has not tried,
 // or one of the backups if it has tried all primaries. If it has tried them
-// all, there is none in the pool's single round of retries; else a new round
-// begins, with another than the last one tried.
+// all, there is none in the pool's single round of retries, unless one of the
+// others passes a check; else a new round begins, with another than the last
+// one tried.
 func (p *Pool) pick(rot *rotation, r *Request, req *http.Request, w http.ResponseWriter) *upstream {
 	if len(r.tried()) == 0 {
 		return p.from(rot, r, req, w)
@@ -71,7 +72,12 @@ func (p *Pool) pick(rot *rotation, r *Request, req *http.Request, w http.Respons
 	case rot.backup != nil && !rot.backup.exhausted(r):
 		rot = rot.backup
 	case p.cfg.SingleRound:
-		return nil
+		if rot = p.awaitOther(r); rot == nil {
+			return nil
+		}
+		if rot.exhausted(r) {
+			rot = rot.backup
+		}
 	default:
 		r.startRound()
 		if rot.exhausted(r) {
