@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,8 +27,8 @@ func measureFaults(o options) error {
 	}
 	var jobs []faultJob
 	for range o.repeat {
-		for _, s := range scenarios {
-			for _, reloads := range []bool{false, true} {
+		for _, reloads := range []bool{false, true} {
+			for _, s := range scenarios {
 				for _, p := range append(slices.Clone(peers), s.others...) {
 					job := faultJob{Scenario: s.Name, Peer: p.Name, Reloads: reloads, Caddy: o.caddy}
 					if only.MatchString(job.String()) && (!reloads || !s.still) {
@@ -45,6 +46,7 @@ func measureFaults(o options) error {
 	for _, p := range peers {
 		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
+	var unsaved error
 	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
 		data.Runs = append(data.Runs, report.FaultRun{
 			Scenario: job.Scenario, Peer: job.Peer, Reloads: job.Reloads, Outcome: result,
@@ -57,12 +59,10 @@ func measureFaults(o options) error {
 				fmt.Fprintf(os.Stderr, "\t\t%s %d: %s\n", method, seen.Kinds[kind], kind)
 			}
 		}
+		data.Took = time.Since(begin).Round(time.Second).String()
+		unsaved = report.Save(o.folder, "faults", data) // what is measured stays, whatever comes
 	})
-	if err != nil {
-		return err
-	}
-	data.Took = time.Since(begin).Round(time.Second).String()
-	if err := report.Save(o.folder, "faults", data); err != nil {
+	if err := errors.Join(err, unsaved); err != nil {
 		return err
 	}
 	return report.Write(o.folder)
