@@ -16,12 +16,12 @@ const enough = 0.05
 var faultFigures = []figure{
 	{
 		name:  "GET errors",
-		means: "GET requests that a client did not get answered with status 200 and the whole body in time, of about 500 a second.",
+		means: "GET requests that a client did not get answered with status 200 and the whole body in time, of about 250 a second.",
 		of:    func(o Outcome) float64 { return float64(o.Get.Errors) },
 	},
 	{
 		name:  "POST errors",
-		means: "the same for POST requests, of about 100 a second. No peer sends one again that a backend may have begun.",
+		means: "the same for POST requests, of about 50 a second. No peer sends one again that a backend may have begun.",
 		of:    func(o Outcome) float64 { return float64(o.Post.Errors) },
 	},
 	{

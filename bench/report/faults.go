@@ -49,9 +49,13 @@ func (f Faults) markdown() string {
 What clients see while backends fail. Three backends, each of which takes 30 ms for a request, and two clients that send at a steady pace, 250 GET and 50 POST requests a second, whether or not earlier ones have been answered. They give up after 10 s unless the fault says otherwise, and open a connection again, as a browser would, only if it was lost before anything came back and it was new or the request a GET. Health checks pass at a port of their own. The moment of a fault is random.
 
 `)
-	fmt.Fprintf(&out, "%s In each cell: the median of %d repetitions (lowest–highest). %s\n\n", about(f.About, f.Took), f.Repeat, legend)
+	cell := fmt.Sprintf("the median of %d repetitions (lowest–highest)", f.Repeat)
+	if f.Repeat == 1 {
+		cell = "a single measurement, so small differences say nothing"
+	}
+	fmt.Fprintf(&out, "%s In each cell: %s. %s\n\n", about(f.About, f.Took), cell, legend)
 	if f.Lanes > 1 {
-		fmt.Fprintf(&out, "%d faults were played at a time, each with everything of its own.\n\n", f.Lanes)
+		fmt.Fprintf(&out, "%d faults were played at a time, each with everything of its own, on the same processors.\n\n", f.Lanes)
 	}
 	lines := [][]string{{"fault", "what happens"}}
 	for _, s := range f.Scenarios {
