@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +35,7 @@ func measureSpeed(o options) error {
 	for _, p := range speedPeers {
 		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
+	var unsaved error
 	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) {
 		data.Pinned = data.Pinned && result.Pinned
 		data.Slices = append(data.Slices, result.Slices...)
@@ -42,8 +44,10 @@ func measureSpeed(o options) error {
 			fmt.Fprintf(os.Stderr, "  %-45s %-26s %6.0f/s, %6.1f us each, %3.0f %% busy, p50 %.2f ms, p99 %.2f ms, %d errors\n",
 				s.Cell, s.Peer, s.Rate, s.CPU, s.Busy, s.P50, s.P99, s.Errors)
 		}
+		data.Took = time.Since(begin).Round(time.Second).String()
+		unsaved = report.Save(o.folder, "speed", data) // what is measured stays, whatever comes
 	})
-	if err != nil {
+	if err := errors.Join(err, unsaved); err != nil {
 		return err
 	}
 	if data.Inside, err = benchmarks(o.repeat); err != nil {
