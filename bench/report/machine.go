@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -26,12 +25,8 @@ func ThisMachine() Machine {
 		Processor: processor(), Kernel: firstLine("uname", "-sr"),
 		Versions: []string{"Go " + strings.TrimPrefix(runtime.Version(), "go")},
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, d := range info.Deps {
-			if d.Path == "github.com/caddyserver/caddy/v2" {
-				m.Versions = append(m.Versions, "Caddy "+d.Version)
-			}
-		}
+	if line := firstLine("go", "list", "-m", "github.com/caddyserver/caddy/v2"); line != "" {
+		m.Versions = append(m.Versions, "Caddy "+line[strings.LastIndex(line, " ")+1:])
 	}
 	for _, command := range [][]string{{"haproxy", "-v"}, {"nginx", "-v"}, {"h2load", "--version"}} {
 		if line := firstLine(command[0], command[1:]...); line != "" {
