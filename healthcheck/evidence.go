@@ -87,13 +87,13 @@ func (r *Registry) prove(rec *record, now time.Time) {
 
 // weigh decides an ejection whose hold is over by the result of a check. A
 // failed one is left to the status, unless the target is still up.
-func (r *Registry) weigh(rec *record, passed bool, now time.Time) {
+func (r *Registry) weigh(rec *record, report Report, now time.Time) {
 	switch {
 	case rec.state.Status != Up || !rec.ejection.proving(now):
-	case passed:
+	case report.OK:
 		r.restore(rec, "a check passed", now)
 	default:
-		r.eject(rec, rec.last.unpack().Reason, 0, now)
+		r.eject(rec, report.Reason, 0, now)
 	}
 }
 

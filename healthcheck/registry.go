@@ -242,7 +242,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		from: e.From, to: e.To, reason: reason, quiet: e.To == Retired && !e.Loud,
 		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
 	})
-	r.weigh(rec, report.OK, now)
+	r.weigh(rec, report, now)
 	if e.From == Up && e.To != Up && !report.Answered {
 		r.leave(rec)
 	} else if e.From == Unknown && e.To != Up && !report.Answered {

@@ -115,13 +115,13 @@ func (o *observer) answered(r *Request, u *upstream, resp *http.Response, took t
 	if wrong != "" {
 		u.target.Failed(now)
 		if !r.late {
-			p.failed(r, u, r.ejections, wrong, now)
+			p.failed(r, u, wrong, now)
 		}
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols { // whose body is a connection
-		u.proven(r.ejections)
+		u.proven(r)
 	} else {
-		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, ejections: r.ejections, good: wrong == ""}
+		r.answer = answer{ReadCloser: resp.Body, request: r, upstream: u, good: wrong == ""}
 		resp.Body = &r.answer // the one before is closed
 	}
 }
@@ -140,7 +140,7 @@ func (o *observer) failed(r *Request, u *upstream, err error, now time.Time) {
 	reason := healthcheck.Reason(err)
 	r.decide(u, false, reason)
 	if !r.late {
-		o.pool.failed(r, u, r.ejections, reason, now)
+		o.pool.failed(r, u, reason, now)
 	}
 }
 

@@ -92,34 +92,38 @@ func (p *Pool) awaitFirst(r *Request) *rotation {
 // awaitAsked asks for checks and waits for their results, and for the rotation
 // to follow if one has come back already.
 func (p *Pool) awaitAsked(r *Request) *rotation {
-	list := r.list
 	var of []*healthcheck.Target // all
-	if list != nil {
-		of = targets(list)
-	} else {
-		list = statics(p.places.Load())
+	if r.list != nil {
+		of = targets(r.list)
 	}
-	return p.wait(r, askWait, serving, func(*rotation) bool {
-		return p.group.Ask(of) || slices.ContainsFunc(list, inRotation)
-	})
+	return p.awaitChecks(r, p.choices(r), of, serving)
 }
 
 // awaitOther asks for checks of the upstreams that the request has not tried,
 // all of which are out of rotation, and waits for them: for a request that has
 // tried all in rotation, nothing is in rotation.
 func (p *Pool) awaitOther(r *Request) *rotation {
-	list := r.list
-	if list == nil {
-		list = statics(p.places.Load())
-	}
-	others := slices.DeleteFunc(slices.Clone(list), r.hasTried)
+	others := slices.DeleteFunc(slices.Clone(p.choices(r)), r.hasTried)
 	if len(others) == 0 {
 		return nil
 	}
-	of := targets(others)
-	return p.wait(r, askWait, r.hasOther, func(*rotation) bool {
-		return p.group.Ask(of) || slices.ContainsFunc(others, inRotation)
+	return p.awaitChecks(r, others, targets(others), r.hasOther)
+}
+
+// awaitChecks asks for checks of those upstreams, whose targets are of, nil for
+// all, and waits until the rotation is good enough.
+func (p *Pool) awaitChecks(r *Request, list []*upstream, of []*healthcheck.Target, enough func(*rotation) bool) *rotation {
+	return p.wait(r, askWait, enough, func(*rotation) bool {
+		return p.group.Ask(of) || slices.ContainsFunc(list, inRotation)
 	})
+}
+
+// choices returns the upstreams that the request may go to.
+func (p *Pool) choices(r *Request) []*upstream {
+	if r.list != nil {
+		return r.list
+	}
+	return statics(p.places.Load())
 }
 
 // hasOther reports whether the request has not tried all of a rotation.

@@ -28,19 +28,18 @@ func (p *Pool) judged(resp *http.Response, took time.Duration) string {
 	return ""
 }
 
-// failed counts a failed attempt of r that began when u had had so many
-// ejections, and ejects u if it was one too many.
-func (p *Pool) failed(r *Request, u *upstream, ejections uint64, reason string, now time.Time) {
-	if p.tooMany(u, ejections, now) {
+// failed counts the latest attempt of r, at u, as failed, and ejects u if it
+// was one too many.
+func (p *Pool) failed(r *Request, u *upstream, reason string, now time.Time) {
+	if p.tooMany(r, u, now) {
 		p.eject(u, reason, r.choice(u))
 	}
 }
 
-// tooMany counts a failed attempt that began when u had had so many ejections,
-// and reports whether u is to be ejected. What began before the last ejection
-// is no news.
-func (p *Pool) tooMany(u *upstream, ejections uint64, now time.Time) bool {
-	return p.ejects && u.target.Ejections() == ejections &&
+// tooMany counts the latest attempt of r, at u, as failed, and reports whether
+// u is to be ejected. What began before the last ejection is no news.
+func (p *Pool) tooMany(r *Request, u *upstream, now time.Time) bool {
+	return p.ejects && u.target.Ejections() == r.ejections &&
 		u.account.failures.add(now, time.Duration(p.cfg.Passive.FailDuration)) >= p.cfg.Passive.MaxFails
 }
 
@@ -57,10 +56,10 @@ func (p *Pool) eject(u *upstream, reason string, among []*healthcheck.Target) {
 // that failed. Probation ends with the first whole answer.
 func (u *upstream) tested() bool { return u.probation.Load() && u.silence.waiting.Load() > 0 }
 
-// proven ends the probation of u, by an answer to a request that began when it
-// had had so many ejections.
-func (u *upstream) proven(ejections uint64) {
-	if u.probation.Load() && u.target.Ejections() == ejections {
+// proven ends the probation of u, by an answer to the latest attempt of r,
+// unless that began before the last ejection.
+func (u *upstream) proven(r *Request) {
+	if u.probation.Load() && u.target.Ejections() == r.ejections {
 		u.probation.Store(false)
 	}
 }
@@ -97,9 +96,8 @@ func (r *Request) freeTrial() {
 // answer is a response body that notes when the upstream breaks off.
 type answer struct {
 	io.ReadCloser
-	request   *Request
-	upstream  *upstream
-	ejections uint64
+	request  *Request
+	upstream *upstream
 	// good says that nothing was wrong with status and latency.
 	good bool
 }
@@ -107,13 +105,13 @@ type answer struct {
 func (b *answer) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF && b.upstream != nil && b.good {
-		b.upstream.proven(b.ejections)
+		b.upstream.proven(b.request)
 		b.upstream = nil
 	}
 	if err != nil && err != io.EOF && b.upstream != nil && b.request.Context.Err() == nil {
 		now := time.Now()
 		b.upstream.target.Failed(now)
-		b.request.pool.failed(b.request, b.upstream, b.ejections, "response broken off", now)
+		b.request.pool.failed(b.request, b.upstream, "response broken off", now)
 		b.upstream = nil // once is enough
 	}
 	return n, err

@@ -27,6 +27,14 @@ func ejecting(maxFails int, within time.Duration) func(*PoolConfig) {
 	}
 }
 
+// patient does not mind how long requests take.
+func patient(change func(*PoolConfig)) func(*PoolConfig) {
+	return func(cfg *PoolConfig) {
+		change(cfg)
+		cfg.Passive.UnhealthyLatency = 0
+	}
+}
+
 // unchecked switches checks off.
 func unchecked(change func(*PoolConfig)) func(*PoolConfig) {
 	return func(cfg *PoolConfig) {
@@ -134,10 +142,7 @@ func TestFailuresWithinFailDuration_n599(t *testing.T) {
 // count after it.
 func TestBurstIsOneEjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, func(cfg *PoolConfig) {
-			ejecting(1, time.Hour)(cfg)
-			cfg.Passive.UnhealthyLatency = 0
-		})
+		l := newLab(t, patient(ejecting(1, time.Hour)))
 		l.start()
 		synctest.Wait()
 		var wg sync.WaitGroup

@@ -13,10 +13,7 @@ import (
 // requests all the same: it gets one at a time until one is answered in full.
 func TestProbation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, func(cfg *PoolConfig) {
-			ejecting(1, time.Hour)(cfg)
-			cfg.Passive.UnhealthyLatency = 0
-		})
+		l := newLab(t, patient(ejecting(1, time.Hour)))
 		l.start()
 		synctest.Wait()
 		l.change(func() { l.status["a:1"] = 500 })
