@@ -29,9 +29,10 @@ func TestDependenciesPointOneWay(t *testing.T) {
 
 		"admin/command":          {"admin", "healthcheck"},
 		"bench":                  {"bench/backend", "bench/exchange", "bench/load", "bench/peer", "bench/report", "bench/sandbox", "bench/stats", "bench/wire"},
-		"bench/backend":          nil,
+		"bench/backend":          {"bench/child", "bench/exchange"},
 		"bench/chart":            nil,
-		"bench/exchange":         nil,
+		"bench/child":            nil,
+		"bench/exchange":         {"bench/child"},
 		"bench/load":             nil,
 		"bench/peer":             nil,
 		"bench/report":           {"bench/chart", "bench/stats"},

@@ -3,16 +3,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/load"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
@@ -45,27 +44,16 @@ type faultJob struct {
 }
 
 // fault plays a scenario, under load.
-func fault(job faultJob) (report.Outcome, error) {
+func fault(job faultJob, dir string) (report.Outcome, error) {
 	var (
 		what = scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.Name == job.Scenario })]
-		all  = append(slices.Clone(peers), what.others...)
-		p    = all[slices.IndexFunc(all, func(p peer.Peer) bool { return p.Name == job.Peer })]
+		p    = peer.Named(append(slices.Clone(peers), what.others...), job.Peer)
 	)
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return report.Outcome{}, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	s, err := newStage(p, job.Caddy, dir, job.Reloads)
 	if err != nil {
 		return report.Outcome{}, err
 	}
-	timeout := what.timeout
-	if timeout == 0 {
-		timeout = clientTimeout
-	}
-	seen := new(shares)
-	gets, posts, err := s.play(what, timeout, seen)
+	gets, posts, err := s.play(what)
 	sent := s.close()
 	if err != nil {
 		return report.Outcome{}, err
@@ -75,17 +63,19 @@ func fault(job faultJob) (report.Outcome, error) {
 
 // play lets a scenario happen while requests are sent, and goes on until the
 // backends have equal shares again.
-func (s *stage) play(what scenario, timeout time.Duration, seen *shares) (gets, posts []load.Sample, err error) {
+func (s *stage) play(what scenario) (gets, posts []load.Sample, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var wait sync.WaitGroup
+	var (
+		wait sync.WaitGroup
+		seen shares
+	)
 	send := func(method string, rate int, into *[]load.Sample) {
-		wait.Go(func() {
-			*into = load.Run(ctx, s.begin, load.Config{
-				Address: "127.0.0.1:8080", Method: method, Rate: rate, Timeout: timeout,
-				Header: backend.Header, Size: bodySize, Done: seen.add, OneEach: method == http.MethodPost,
-			})
-		})
+		cfg := s.load(method, rate)
+		cfg.Timeout = cmp.Or(what.timeout, clientTimeout)
+		cfg.OneEach = method == http.MethodPost
+		cfg.Done = seen.add
+		wait.Go(func() { *into = load.Run(ctx, s.begin, cfg) })
 	}
 	time.Sleep(warmTime)
 	faster := max(what.faster, 1)

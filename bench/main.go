@@ -102,6 +102,9 @@ func run(args []string) error {
 		if err := experiment(o); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if err := report.Write(o.folder); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -110,7 +113,7 @@ func run(args []string) error {
 var experiments = map[string]func(options) error{
 	"faults": measureFaults,
 	"speed":  measureSpeed,
-	"report": func(o options) error { return report.Write(o.folder) },
+	"report": func(options) error { return nil }, // is made after every experiment
 	"scale":  measureScale,
 	"soak":   measureSoak,
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
 )
@@ -39,12 +40,9 @@ func measureFaults(o options) error {
 		}
 	}
 	begin := time.Now()
-	data := report.Faults{About: report.ThisMachine(), Lanes: o.lanes, Repeat: o.repeat}
+	data := report.Faults{About: report.ThisMachine(), Lanes: o.lanes, Repeat: o.repeat, Peers: described(peers)}
 	for _, s := range scenarios {
 		data.Scenarios = append(data.Scenarios, report.Scenario{Name: s.Name, What: s.What})
-	}
-	for _, p := range peers {
-		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
 	var unsaved error
 	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
@@ -62,10 +60,16 @@ func measureFaults(o options) error {
 		data.Took = time.Since(begin).Round(time.Second).String()
 		unsaved = report.Save(o.folder, "faults", data) // what is measured stays, whatever comes
 	})
-	if err := errors.Join(err, unsaved); err != nil {
-		return err
+	return errors.Join(err, unsaved)
+}
+
+// described is what the report says of peers.
+func described(peers []peer.Peer) []report.Peer {
+	var all []report.Peer
+	for _, p := range peers {
+		all = append(all, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
 	}
-	return report.Write(o.folder)
+	return all
 }
 
 // String is the job in words.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
@@ -20,10 +19,6 @@ var scalePeers = []peer.Peer{peer.Ours, peer.StockChecks}
 // scaleSizes are the numbers of upstreams, the lowest first.
 var scaleSizes = []int{10, 100, 1000, 10_000}
 
-func scalePeer(name string) peer.Peer {
-	return scalePeers[slices.IndexFunc(scalePeers, func(p peer.Peer) bool { return p.Name == name })]
-}
-
 // measureScale gives every peer more and more upstreams.
 func measureScale(o options) error {
 	only, err := regexp.Compile(o.only)
@@ -31,7 +26,8 @@ func measureScale(o options) error {
 		return err
 	}
 	begin := time.Now()
-	took, err := measurePicks()
+	picks, err := goBenchmarks("-run", "^$", "-benchtime", "200ms",
+		"-bench", "^BenchmarkSelect$/^upstreams=[0-9]+$/^all_up$|^BenchmarkSwap$", module+"/upstreams")
 	if err != nil {
 		return err
 	}
@@ -53,8 +49,7 @@ func measureScale(o options) error {
 		} else {
 			fewest[job.Peer] = result
 		}
-		row.PickNs = took[benchmark{job.Peer == peer.Ours.Name, "pick", job.Upstreams}]
-		row.SwapUs = took[benchmark{job.Peer == peer.Ours.Name, "swap", job.Upstreams}] / 1000
+		inProcess(&row, picks)
 		data.Rows = append(data.Rows, row)
 		fmt.Fprintf(os.Stderr, "%-40s heap %.0f B each, RSS %.0f MB, CPU %.1f %% (plain exchanges %.1f %%), most to mean %.1f, pick %.0f ns, swap %.0f us, reload %.0f ms\n",
 			job, row.HeapPerUpstream, row.RSS, row.CPU, row.ExchangeCPU, row.MaxToMean, row.PickNs, row.SwapUs, row.ReloadMs)
@@ -63,8 +58,15 @@ func measureScale(o options) error {
 		return err
 	}
 	data.Took = time.Since(begin).Round(time.Second).String()
-	if err := report.Save(o.folder, "scale", data); err != nil {
-		return err
+	return report.Save(o.folder, "scale", data)
+}
+
+// inProcess adds what Go's benchmarks say about a row.
+func inProcess(row *report.ScaleRow, found []report.Benchmark) {
+	who := "stock"
+	if row.Peer == peer.Ours.Name {
+		who = "ours"
+		row.SwapUs = nanoseconds(found, fmt.Sprintf("BenchmarkSwap/upstreams=%d", row.Upstreams)) / 1000
 	}
-	return report.Write(o.folder)
+	row.PickNs = nanoseconds(found, fmt.Sprintf("BenchmarkSelect/upstreams=%d/all_up/%s", row.Upstreams, who))
 }

@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"time"
 
@@ -31,10 +29,7 @@ func measureSpeed(o options) error {
 		}
 	}
 	begin := time.Now()
-	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true, Pairs: speedPairs}
-	for _, p := range speedPeers {
-		data.Peers = append(data.Peers, report.Peer{Name: p.Name, Note: p.Note, Config: p.Config()})
-	}
+	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true, Pairs: speedPairs, Peers: described(speedPeers)}
 	var unsaved error
 	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) {
 		data.Pinned = data.Pinned && result.Pinned
@@ -50,35 +45,16 @@ func measureSpeed(o options) error {
 	if err := errors.Join(err, unsaved); err != nil {
 		return err
 	}
-	if data.Inside, err = benchmarks(o.repeat); err != nil {
-		return err
-	}
-	data.Took = time.Since(begin).Round(time.Second).String()
-	if err := report.Save(o.folder, "speed", data); err != nil {
-		return err
-	}
-	return report.Write(o.folder)
-}
-
-// benchmarks runs those of Go that compare ours with Caddy's own proxy.
-func benchmarks(repeat int) ([]report.Benchmark, error) {
-	const module = "github.com/caddy-loadbalance/caddy-loadbalance"
-	var all []report.Benchmark
 	for _, arguments := range [][]string{
 		{"-bench", "^BenchmarkSelect$", "-benchtime", "300ms", "-run", "^$", module + "/upstreams"},
 		{"-bench", "^BenchmarkServeHTTP$", "-run", "^TestAllocations$", module},
 	} {
-		cmd := exec.Command("go", append([]string{"test", "-v", "-count", strconv.Itoa(repeat)}, arguments...)...)
-		cmd.Stderr = os.Stderr
-		output, err := cmd.Output()
+		found, err := goBenchmarks(append(arguments, "-count", strconv.Itoa(o.repeat))...)
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w\n%s", cmd, err, output)
+			return err
 		}
-		found, err := report.ParseBenchmarks(bytes.NewReader(output))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+		data.Inside = append(data.Inside, found...)
 	}
-	return all, nil
+	data.Took = time.Since(begin).Round(time.Second).String()
+	return report.Save(o.folder, "speed", data)
 }

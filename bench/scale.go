@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -44,12 +43,7 @@ type scaled struct {
 }
 
 // scale watches a peer check its upstreams, and reloads it.
-func scale(job scaleJob) (scaled, error) {
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return scaled{}, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func scale(job scaleJob, dir string) (scaled, error) {
 	// The files that are open during a reload of a peer that keeps connections.
 	// Without the right to it, what there is has to do.
 	const files = 1 << 16
@@ -59,12 +53,12 @@ func scale(job scaleJob) (scaled, error) {
 		return scaled{}, err
 	}
 	defer server.Kill()
-	setup := peer.Setup{Caddy: job.Caddy, Dir: dir, Listen: "127.0.0.1:8080", Interval: scaleInterval}
+	setup := peer.Setup{Caddy: job.Caddy, Dir: dir, Listen: peerAddress, Interval: scaleInterval}
 	for i := range job.Upstreams {
 		setup.Upstreams = append(setup.Upstreams, exchange.Address(i))
 	}
 	began := exchange.Now()
-	p, err := scalePeer(job.Peer).Start(setup)
+	p, err := peer.Named(scalePeers, job.Peer).Start(setup)
 	if err != nil {
 		return scaled{}, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/load"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/report"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/stats"
 )
@@ -125,6 +126,6 @@ func (t *track) slice(l lane, cell report.Cell, long timing) (report.Slice, erro
 
 // now is the time, and the processor time that a peer has used.
 func (t *track) now(l lane) (time.Time, time.Duration, error) {
-	used, err := processorTime(l.peer.PID())
+	used, err := peer.Spent(l.peer.PID())
 	return time.Now(), used, err
 }

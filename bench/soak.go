@@ -54,10 +54,7 @@ func measureSoak(o options) error {
 	for kind, n := range data.Kinds {
 		fmt.Fprintf(os.Stderr, "%6d %s\n", n, kind)
 	}
-	if err := report.Save(o.folder, "soak", data); err != nil {
-		return err
-	}
-	return report.Write(o.folder)
+	return report.Save(o.folder, "soak", data)
 }
 
 // soaking is a soak under way.
@@ -74,12 +71,7 @@ type soaking struct {
 
 // soak lets backends fail at random, one at a time, and reloads at random
 // moments, under load.
-func soak(job soakJob) (report.Soak, error) {
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return report.Soak{}, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func soak(job soakJob, dir string) (report.Soak, error) {
 	stage, err := newStage(peer.OursPatient, job.Caddy, dir, false)
 	if err != nil {
 		return report.Soak{}, err
@@ -125,26 +117,25 @@ func soak(job soakJob) (report.Soak, error) {
 
 // send sends requests, and counts them.
 func (s *soaking) send(ctx context.Context, method string, rate int, sent, failed *int) {
-	load.Run(ctx, s.begin, load.Config{
-		Address: "127.0.0.1:8080", Method: method, Rate: rate, Timeout: clientTimeout,
-		Header: backend.Header, Size: bodySize, Done: func(sample load.Sample) {
-			s.mutex.Lock()
-			defer s.mutex.Unlock()
-			*sent++
-			if sample.Redialed {
-				s.data.Redialed++
-			}
-			if sample.Error == "" {
-				return
-			}
-			*failed++
-			what := fmt.Sprintf("%s: %s (%s)", method, sample.Error, *s.fault.Load())
-			s.data.Kinds[what]++
-			if method == http.MethodGet {
-				s.tell("%s, sent at %s, took %s", what, short(sample.Start), short(sample.Took))
-			}
-		},
-	})
+	cfg := s.load(method, rate)
+	cfg.Done = func(sample load.Sample) {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		*sent++
+		if sample.Redialed {
+			s.data.Redialed++
+		}
+		if sample.Error == "" {
+			return
+		}
+		*failed++
+		what := fmt.Sprintf("%s: %s (%s)", method, sample.Error, *s.fault.Load())
+		s.data.Kinds[what]++
+		if method == http.MethodGet {
+			s.tell("%s, sent at %s, took %s", what, short(sample.Start), short(sample.Took))
+		}
+	}
+	load.Run(ctx, s.begin, cfg)
 }
 
 // reload reloads at random moments.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"syscall"
@@ -80,13 +79,8 @@ func (j speedJob) wanted() bool {
 func (j speedJob) String() string { return fmt.Sprintf("%s, repetition %d", j.Protocol, j.Repeat+1) }
 
 // speed measures all peers, which run all the time, in turn.
-func speed(job speedJob) (speedResult, error) {
+func speed(job speedJob, dir string) (speedResult, error) {
 	var result speedResult
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	if err := allowFiles(); err != nil {
 		return result, err
 	}

@@ -8,10 +8,10 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"sync"
 	"time"
 
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/backend"
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/load"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/peer"
 	"github.com/caddy-loadbalance/caddy-loadbalance/bench/wire"
 )
@@ -22,6 +22,9 @@ const (
 	healthPort  = 9001
 )
 
+// peerAddress is where a peer listens that is alone in its sandbox.
+const peerAddress = "127.0.0.1:8080"
+
 // stage is where a fault happens: a peer before three backends.
 type stage struct {
 	peer     *peer.Process
@@ -30,7 +33,6 @@ type stage struct {
 	begin    time.Time
 	reloads  bool
 
-	mutex sync.Mutex
 	// bad are the times in which each backend was not well.
 	bad [][]interval
 }
@@ -49,7 +51,7 @@ const (
 func newStage(p peer.Peer, caddy, dir string, reloads bool) (*stage, error) {
 	s := &stage{begin: time.Now(), reloads: reloads, bad: make([][]interval, backendCount)}
 	setup := peer.Setup{
-		Caddy: caddy, Dir: dir, Listen: "127.0.0.1:8080",
+		Caddy: caddy, Dir: dir, Listen: peerAddress,
 		HealthPort: fmt.Sprint(healthPort), Interval: time.Second,
 	}
 	for i := range backendCount {
@@ -74,6 +76,14 @@ func newStage(p peer.Peer, caddy, dir string, reloads bool) (*stage, error) {
 	return s, err
 }
 
+// load is what clients send to the peer.
+func (s *stage) load(method string, rate int) load.Config {
+	return load.Config{
+		Address: peerAddress, Method: method, Rate: rate, Timeout: clientTimeout,
+		Header: backend.Header, Size: bodySize,
+	}
+}
+
 // pause lets time go by, in which the peer is reloaded now and then if it is
 // to be.
 func (s *stage) pause(d time.Duration) {
@@ -93,14 +103,10 @@ func (s *stage) pause(d time.Duration) {
 // sicken notes that a backend is not well from now on, recover that it is
 // again.
 func (s *stage) sicken(i int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
 	s.bad[i] = append(s.bad[i], interval{from: time.Since(s.begin)})
 }
 
 func (s *stage) recover(i int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
 	s.bad[i][len(s.bad[i])-1].to = time.Since(s.begin)
 }
 

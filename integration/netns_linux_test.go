@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/sandbox"
 )
 
 const (
@@ -92,47 +94,23 @@ func onlyTest(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// namespaces asks for a new mount and a new network namespace, for a PID
-// namespace, with which all that the test started ends, and for a user
-// namespace, which permits the others to those who are not root.
+// namespaces asks for new namespaces, one of mounts among them, that end with
+// the test.
 func namespaces() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
-		Pdeathsig:  syscall.SIGKILL,
-	}
-	if os.Geteuid() != 0 {
-		attr.Cloneflags |= syscall.CLONE_NEWUSER
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
-	}
+	attr := sandbox.Namespaces(syscall.CLONE_NEWNS)
+	attr.Pdeathsig = syscall.SIGKILL
 	return attr
 }
 
 // setUpNamespaces makes the new namespaces usable.
 func setUpNamespaces(t *testing.T, names []string) {
 	t.Helper()
-	if err := bringLoopbackUp(); err != nil {
+	if err := sandbox.LoopbackUp(); err != nil {
 		t.Fatalf("bringing loopback up: %v; %s", err, namespacesHint)
 	}
 	if err := replaceHosts(filepath.Join(t.TempDir(), "hosts"), names); err != nil {
 		t.Fatalf("replacing /etc/hosts: %v; %s", err, namespacesHint)
 	}
-}
-
-// bringLoopbackUp switches the lo interface on; the kernel then gives it 127.0.0.1.
-func bringLoopbackUp() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(socket) }()
-
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request)
 }
 
 // replaceHosts mounts a hosts file in which the names, and localhost, are

@@ -4,11 +4,11 @@ package backend
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/exchange"
 )
 
 // Fixed is the mode of a backend that does as little as a server can, so that
@@ -44,35 +44,15 @@ func (f *fixed) serve(listener net.Listener) error {
 		}
 		go func() {
 			defer func() { _ = conn.Close() }()
-			_ = f.answer(conn)
+			_ = exchange.Answer(conn, f.respond)
 		}()
 	}
 }
 
-// answer answers the requests of a connection, which have no bodies.
-func (f *fixed) answer(conn io.ReadWriter) error {
-	buffer := make([]byte, 16<<10)
-	unread := 0
-	for unread < len(buffer) {
-		n, err := conn.Read(buffer[unread:])
-		if err != nil {
-			return err
-		}
-		unread += n
-		for {
-			request, rest, whole := bytes.Cut(buffer[:unread], []byte("\r\n\r\n"))
-			if !whole {
-				break
-			}
-			response := f.small
-			if bytes.HasPrefix(request, []byte("GET "+LargePath+" ")) {
-				response = f.large
-			}
-			unread = copy(buffer, rest)
-			if _, err := conn.Write(response); err != nil {
-				return err
-			}
-		}
+// respond returns the response to a request.
+func (f *fixed) respond(request []byte) []byte {
+	if bytes.HasPrefix(request, []byte("GET "+LargePath+" ")) {
+		return f.large
 	}
-	return errors.New("a request that is too long")
+	return f.small
 }

@@ -3,14 +3,12 @@
 package backend
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/child"
 )
 
 // Config is how a backend is started.
@@ -28,8 +26,7 @@ type Config struct {
 // Process is a backend in a process of its own.
 type Process struct {
 	Config
-	cmd   *exec.Cmd
-	input io.WriteCloser
+	*child.Process
 }
 
 // Command is the first argument that makes a program run Main with the others.
@@ -37,59 +34,33 @@ const Command = "backend"
 
 // Start runs this program again as a backend, and returns when it listens.
 func Start(cfg Config) (*Process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Mode == "" {
 		cfg.Mode = Well
 	}
-	cmd := exec.Command(self, Command, "-traffic", cfg.Traffic, "-health", cfg.Health,
+	p, err := child.Start(Command, "-traffic", cfg.Traffic, "-health", cfg.Health,
 		"-service", cfg.Service.String(), "-size", strconv.Itoa(cfg.Size), "-mode", string(cfg.Mode))
-	cmd.Stderr = os.Stderr
-	p := &Process{Config: cfg, cmd: cmd}
-	if p.input, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-		p.Kill()
-		return nil, fmt.Errorf("backend %s said %q: %w", cfg.Traffic, line, err)
-	}
-	return p, nil
+	return &Process{cfg, p}, nil
 }
 
 // Set changes the mode.
 func (p *Process) Set(mode Mode) error {
-	_, err := fmt.Fprintln(p.input, mode)
+	_, err := fmt.Fprintln(p.Input, mode)
 	return err
 }
 
 // Freeze stops the process, Thaw lets it continue.
-func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Process) Freeze() error { return p.Signal(syscall.SIGSTOP) }
 
 // Thaw lets a frozen process continue.
-func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
-
-// Kill ends the process at once.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
-}
+func (p *Process) Thaw() error { return p.Signal(syscall.SIGCONT) }
 
 // End asks the process to end, and returns when it has ended.
 func (p *Process) End() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return p.cmd.Wait()
+	return p.Wait()
 }
-
-// PID is the process's number.
-func (p *Process) PID() int { return p.cmd.Process.Pid }

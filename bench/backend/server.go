@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/child"
 )
 
 // A Mode is a way to answer.
@@ -97,7 +99,7 @@ func Main(args []string) error {
 		}
 		go func() { ended <- serve(listener) }()
 	}
-	fmt.Println("ready")
+	fmt.Println(child.Ready)
 
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/child"
 )
 
 // StartClient asks so many upstreams, each once in an interval, evenly spaced,
@@ -41,7 +43,7 @@ func ask(args []string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	fmt.Println("ready")
+	fmt.Println(child.Ready)
 	urls := make([]string, *upstreams)
 	for i := range urls {
 		urls[i] = "http://" + Address(i) + "/"

@@ -7,11 +7,9 @@
 package exchange
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/child"
 )
 
 // Command is the first argument that makes a program run Main with the others.
@@ -32,43 +30,13 @@ func Main(args []string) error {
 }
 
 // Process is a client or a server that runs.
-type Process struct {
-	cmd    *exec.Cmd
-	input  io.WriteCloser
-	output *bufio.Reader
-}
+type Process struct{ *child.Process }
 
-// start runs this program again, and returns when it says that it is ready.
+// start runs a client or a server.
 func start(args ...string) (*Process, error) {
-	self, err := os.Executable()
+	p, err := child.Start(append([]string{Command}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{cmd: exec.Command(self, append([]string{Command}, args...)...)}
-	p.cmd.Stderr = os.Stderr
-	if p.input, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.output = bufio.NewReader(output)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	if line, err := p.output.ReadString('\n'); err != nil {
-		p.Kill()
-		return nil, fmt.Errorf("%v said %q: %w", args, line, err)
-	}
-	return p, nil
-}
-
-// PID is the process's number.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Kill ends the process.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	return &Process{p}, nil
 }

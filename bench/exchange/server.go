@@ -4,14 +4,14 @@ package exchange
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-loadbalance/caddy-loadbalance/bench/child"
 )
 
 // Window is the time in which requests are counted together.
@@ -28,10 +28,10 @@ func StartServer() (*Process, error) { return start("server") }
 
 // Counts returns how many requests came in each window from one to another.
 func (p *Process) Counts(from, to int64) ([]int, error) {
-	if _, err := fmt.Fprintln(p.input, from, to); err != nil {
+	if _, err := fmt.Fprintln(p.Input, from, to); err != nil {
 		return nil, err
 	}
-	line, err := p.output.ReadBytes('\n')
+	line, err := p.Output.ReadBytes('\n')
 	if err != nil {
 		return nil, err
 	}
@@ -60,10 +60,16 @@ func serve() error {
 				time.Sleep(Window)
 				continue
 			}
-			go s.answer(conn)
+			go func() {
+				defer func() { _ = conn.Close() }()
+				_ = Answer(conn, func([]byte) []byte {
+					s.counts[(Now()-s.begin)%windows].Add(1)
+					return response
+				})
+			}()
 		}
 	}()
-	fmt.Println("ready")
+	fmt.Println(child.Ready)
 	for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
 		var from, to int64
 		if _, err := fmt.Sscan(asked.Text(), &from, &to); err != nil {
@@ -81,30 +87,4 @@ func serve() error {
 }
 
 // response is the answer to every request.
-const response = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Type: text/plain\r\n\r\nok\n"
-
-// answer answers the requests of a connection, which have no bodies, until the
-// other side closes it.
-func (s *server) answer(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	buffer := make([]byte, 1024)
-	for filled := 0; ; {
-		n, err := conn.Read(buffer[filled:])
-		if err != nil {
-			return
-		}
-		filled += n
-		end := bytes.Index(buffer[:filled], []byte("\r\n\r\n"))
-		if end < 0 {
-			if filled == len(buffer) {
-				return
-			}
-			continue
-		}
-		filled = copy(buffer, buffer[end+4:filled])
-		s.counts[(Now()-s.begin)%windows].Add(1)
-		if _, err := io.WriteString(conn, response); err != nil {
-			return
-		}
-	}
-}
+var response = []byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Type: text/plain\r\n\r\nok\n")

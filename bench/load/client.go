@@ -107,7 +107,6 @@ func (c *client) try(start time.Time, sample *Sample) error {
 		_ = conn.Close()
 		return fmt.Errorf("bad answer: %w", shorten(err))
 	}
-	defer func() { _ = resp.Body.Close() }()
 	n, err := io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	sample.Backend = resp.Header.Get(c.Header)

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"text/template"
@@ -76,6 +77,11 @@ type Process struct {
 	cmd   *exec.Cmd
 	log   bytes.Buffer
 	file  string
+}
+
+// Named returns the peer of that name, which is one of them.
+func Named(peers []Peer, name string) Peer {
+	return peers[slices.IndexFunc(peers, func(p Peer) bool { return p.Name == name })]
 }
 
 // Missing returns which of the programs are not installed.

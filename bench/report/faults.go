@@ -66,7 +66,7 @@ What clients see while backends fail. Three backends, each of which takes 30 ms 
 	cells := 0
 	lost := [][]string{{"figure", "fault", "peer", "its figure", "the best", "whose"}}
 	for _, what := range faultFigures {
-		fmt.Fprintf(&out, "### %s\n\n%s\n\n", what.name, strings.ToUpper(what.means[:1])+what.means[1:])
+		fmt.Fprintf(&out, "### %s\n\n%s\n\n", what.name, what.means)
 		for _, reloads := range []bool{false, true} {
 			t := f.table(what, reloads)
 			if len(t.rows) == 0 {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -31,7 +30,7 @@ func (s Scale) markdown() string {
 - Processor: what checking takes, in percent of a core. A plain client: what a small Go program takes for the same exchanges.
 - Memory: of the process. Heap each: live heap that an upstream adds, compared with the fewest.
 - Most : mean: the checks that began in the busiest tenth of a second, as a multiple of the mean.
-- Pick: the choice of an upstream for a request. Change: one upstream enters or leaves rotation. Reload: until the new configuration serves.
+- Pick: the choice of an upstream for a request. Change: a new rotation, when half of the upstreams enter or leave it. Reload: until the new configuration serves.
 
 `)
 	return out.String()
@@ -39,11 +38,5 @@ func (s Scale) markdown() string {
 
 // peers are those that were measured.
 func (s Scale) peers() []string {
-	var all []string
-	for _, r := range s.Rows {
-		if !slices.Contains(all, r.Peer) {
-			all = append(all, r.Peer)
-		}
-	}
-	return all
+	return distinct(s.Rows, func(r ScaleRow) string { return r.Peer })
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,23 +18,17 @@ type speedFigure struct {
 }
 
 var speedFigures = []speedFigure{
-	{"Processor time of a request", "in microseconds of the peer's process, in the kernel too.", func(s Slice) float64 { return s.CPU }, lowerIsBetter},
-	{"Requests a second", "completed with status 200.", func(s Slice) float64 { return s.Rate }, higherIsBetter},
-	{"Median latency", "in milliseconds from the request to the end of the response, at that rate.", func(s Slice) float64 { return s.P50 }, lowerIsBetter},
-	{"99th percentile of latency", "in milliseconds.", func(s Slice) float64 { return s.P99 }, lowerIsBetter},
+	{"Processor time of a request", "In microseconds of the peer's process, in the kernel too.", func(s Slice) float64 { return s.CPU }, lowerIsBetter},
+	{"Requests a second", "Completed with status 200.", func(s Slice) float64 { return s.Rate }, higherIsBetter},
+	{"Median latency", "In milliseconds from the request to the end of the response, at that rate.", func(s Slice) float64 { return s.P50 }, lowerIsBetter},
+	{"99th percentile of latency", "In milliseconds.", func(s Slice) float64 { return s.P99 }, lowerIsBetter},
 }
 
 var busy = speedFigure{"How busy the peer was", "in percent of a core. Well below 100 the load or the backends were the limit, and requests a second and latency are theirs; the processor time of a request is the peer's in any case.", func(s Slice) float64 { return s.Busy }, neitherIsBetter}
 
 // cells are those that were measured, in order.
 func (s Speed) cells() []Cell {
-	var cells []Cell
-	for _, slice := range s.Slices {
-		if !slices.Contains(cells, slice.Cell) {
-			cells = append(cells, slice.Cell)
-		}
-	}
-	return cells
+	return distinct(s.Slices, func(s Slice) Cell { return s.Cell })
 }
 
 // valid reports whether a slice says how fast a peer is: if requests were
@@ -51,14 +46,6 @@ func (s Speed) values(what speedFigure, cell Cell, peer string) map[int]float64 
 	return values
 }
 
-func list(values map[int]float64) []float64 {
-	var all []float64
-	for _, v := range values {
-		all = append(all, v)
-	}
-	return all
-}
-
 // table is a kind of figure, cell by cell.
 func (s Speed) table(what speedFigure) table {
 	t := table{head: "load"}
@@ -68,7 +55,7 @@ func (s Speed) table(what speedFigure) table {
 	for _, cell := range s.cells() {
 		r := row{name: cell.String()}
 		for _, p := range t.peers {
-			r.figures = append(r.figures, spreadOf(list(s.values(what, cell, p))))
+			r.figures = append(r.figures, spreadOf(slices.Collect(maps.Values(s.values(what, cell, p)))))
 		}
 		t.rows = append(t.rows, r)
 	}
@@ -133,7 +120,7 @@ What a request costs when nothing happens. All peers run all the time, each as o
 	}
 	for _, what := range speedFigures {
 		t := s.table(what)
-		fmt.Fprintf(&out, "### %s\n\n%s\n\n%s\n", what.name, strings.ToUpper(what.means[:1])+what.means[1:], t.markdown(t.losses(what.better, enough)))
+		fmt.Fprintf(&out, "### %s\n\n%s\n\n%s\n", what.name, what.means, t.markdown(t.losses(what.better, enough)))
 	}
 	out.WriteString(details(busy.name+", "+busy.means, s.table(busy).markdown(nil)))
 	out.WriteString(s.invalid())
@@ -160,13 +147,7 @@ func (s Speed) invalid() string {
 
 // sizes are those of the bodies.
 func (s Speed) sizes() []int {
-	var all []int
-	for _, cell := range s.cells() {
-		if !slices.Contains(all, cell.Size) {
-			all = append(all, cell.Size)
-		}
-	}
-	return all
+	return distinct(s.Slices, func(s Slice) int { return s.Size })
 }
 
 func speedPlot(size int) string { return fmt.Sprintf("speed_%d.svg", size) }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -71,15 +72,13 @@ func (t table) losses(better order, tolerance float64) []loss {
 			if !ours(t.peers[i]) || f.none() || who == "" {
 				continue
 			}
-			if beats(best, f.mid, better) && !(abs(f.mid-best) <= tolerance*abs(best)) {
+			if beats(best, f.mid, better) && !(math.Abs(f.mid-best) <= tolerance*math.Abs(best)) {
 				all = append(all, loss{r.name, t.peers[i], f, best, who})
 			}
 		}
 	}
 	return all
 }
-
-func abs(v float64) float64 { return max(v, -v) }
 
 // markdown is the table, with the losses marked.
 func (t table) markdown(losses []loss) string {
@@ -109,4 +108,15 @@ func markdown(lines [][]string) string {
 		}
 	}
 	return out.String()
+}
+
+// distinct returns what there is in a list, each once, in order.
+func distinct[E any, T comparable](list []E, of func(E) T) []T {
+	var all []T
+	for _, e := range list {
+		if v := of(e); !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
 }

@@ -2,8 +2,9 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// bringLoopbackUp switches the lo interface on, with all of 127.0.0.0/8.
-func bringLoopbackUp() error {
+// LoopbackUp switches the lo interface of a new network namespace on, with all
+// of 127.0.0.0/8.
+func LoopbackUp() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func send(name string, job, result any) error {
 		return err
 	}
 	cmd := exec.Command(self, Command, name)
-	cmd.SysProcAttr = namespaces()
+	cmd.SysProcAttr = Namespaces()
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe() // held open: when it ends, so does the sandbox
 	if err != nil {
@@ -88,9 +88,10 @@ func send(name string, job, result any) error {
 	return nil
 }
 
-// Work does the job that Run sent to this process.
-func Work[Job, Result any](do func(Job) (Result, error)) error {
-	if err := bringLoopbackUp(); err != nil {
+// Work does the job that Run sent to this process, in a folder for the time
+// being.
+func Work[Job, Result any](do func(job Job, dir string) (Result, error)) error {
+	if err := LoopbackUp(); err != nil {
 		return fmt.Errorf("bringing loopback up: %w", err)
 	}
 	var job Job
@@ -102,18 +103,26 @@ func Work[Job, Result any](do func(Job) (Result, error)) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1) // whoever sent the job is gone
 	}()
-	result, err := do(job)
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	result, err := do(job, dir)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
-// namespaces asks for a network and for a PID namespace, with which all
-// processes end, and for a user namespace, which permits those to whom is not
-// root.
-func namespaces() *syscall.SysProcAttr {
+// Namespaces asks for a network and for a PID namespace, with which all
+// processes end, for others by their flags, and for a user namespace, which
+// permits those to whom is not root.
+func Namespaces(others ...uintptr) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID}
+	for _, flag := range others {
+		attr.Cloneflags |= flag
+	}
 	if os.Geteuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}

@@ -23,13 +23,12 @@ type Watcher struct {
 
 // Watch begins to note what is sent to address. Times count from begin.
 func Watch(address netip.Addr, begin time.Time) (*Watcher, error) {
-	all := int(htons(unix.ETH_P_IP))
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	w := &Watcher{socket: socket, begin: begin, notes: make(map[uint16]*notes)}
-	if err := w.open(address, all); err != nil {
+	if err := w.open(address); err != nil {
 		_ = unix.Close(socket)
 		return nil, err
 	}
@@ -44,7 +43,7 @@ const shortest = 20 + 40
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
 // open narrows what the socket receives to the packets of interest.
-func (w *Watcher) open(address netip.Addr, protocol int) error {
+func (w *Watcher) open(address netip.Addr) error {
 	ip := address.As4()
 	filter, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: 12, Size: 2},
@@ -74,7 +73,7 @@ func (w *Watcher) open(address netip.Addr, protocol int) error {
 	if err := unix.SetsockoptTimeval(w.socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wake); err != nil {
 		return err
 	}
-	return unix.Bind(w.socket, &unix.SockaddrLinklayer{Protocol: uint16(protocol)})
+	return unix.Bind(w.socket, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IP)})
 }
 
 // read notes packets until the watcher is closed.
