@@ -78,22 +78,24 @@ func (s *dnsServer) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 }
 
 // listenAll opens listeners on several addresses, all with one port.
-func listenAll(t testing.TB, ips ...string) (addresses []string, port string) {
+func listenAll(t testing.TB, ips ...string) (listeners []net.Listener, port string) {
 	t.Helper()
 	for range 100 {
 		_, port, _ := net.SplitHostPort(freeAddr(t))
-		addresses = nil
 		for _, ip := range ips {
 			ln, err := net.Listen("tcp", net.JoinHostPort(ip, port))
 			if err != nil {
 				break
 			}
+			listeners = append(listeners, ln)
+		}
+		if len(listeners) == len(ips) {
+			return listeners, port
+		}
+		for _, ln := range listeners {
 			_ = ln.Close()
-			addresses = append(addresses, ln.Addr().String())
 		}
-		if len(addresses) == len(ips) {
-			return addresses, port
-		}
+		listeners = nil
 	}
 	t.Fatal("no port is free on all addresses")
 	return nil, ""

@@ -38,10 +38,13 @@ func newFleet(t testing.TB, n int) *fleet {
 	for i := range n {
 		ips = append(ips, fmt.Sprint("127.0.3.", i+1))
 	}
-	f.addresses, f.port = listenAll(t, ips...)
-	for i, address := range f.addresses {
+	listeners, port := listenAll(t, ips...)
+	f.port = port
+	for i, ln := range listeners {
+		address := ln.Addr().String()
+		f.addresses = append(f.addresses, address)
 		var b *backend
-		b = newBackendAt(t, address, func(w http.ResponseWriter, _ *http.Request) {
+		b = newBackendOn(t, ln, func(w http.ResponseWriter, _ *http.Request) {
 			if f.sick[i].Load() {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}

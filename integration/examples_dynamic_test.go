@@ -15,7 +15,7 @@ import (
 func TestExampleDynamic(t *testing.T) {
 	t.Parallel()
 	resolver := newDNSServer(t)
-	addresses, port := listenAll(t, "127.0.2.1", "127.0.2.2", "127.0.2.3")
+	listeners, port := listenAll(t, "127.0.2.1", "127.0.2.2", "127.0.2.3")
 	var sick atomic.Bool // the second one
 	health := func(w http.ResponseWriter, _ *http.Request) {
 		if sick.Load() {
@@ -23,9 +23,12 @@ func TestExampleDynamic(t *testing.T) {
 		}
 	}
 	var backends []*backend
-	for i, address := range addresses {
+	var addresses []string
+	for i, ln := range listeners {
+		address := ln.Addr().String()
+		addresses = append(addresses, address)
 		handlers := []http.HandlerFunc{nil, health, nil}
-		backends = append(backends, newBackendAt(t, address, handlers[i], nil))
+		backends = append(backends, newBackendOn(t, ln, handlers[i], nil))
 		resolver.set(fmt.Sprintf("node%d.service.internal.", i), "A", strings.Split(address, ":")[0])
 	}
 	publish := func(nodes ...int) {
