@@ -108,7 +108,7 @@ var all = []string{"a:1", "b:1", "c:1", "d:1"}
 func newLab(t *testing.T, change func(*PoolConfig), same ...*lab) *lab {
 	t.Helper()
 	l := &lab{backends: &backends{
-		sick: make(map[string]bool), hung: make(map[string]bool), asked: make(map[string]int),
+		sick: make(map[string]bool), hung: make(map[string]bool), idle: make(map[string]bool), asked: make(map[string]int),
 		status: make(map[string]int), body: http.NoBody,
 	}}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -30,8 +30,10 @@ type Request struct {
 	path  []*upstream
 	round int
 	room  [2]*upstream
-	// attempts counts the attempts, idle the rounds without one.
+	// attempts counts the attempts, idle the rounds without one, as idled says
+	// the latest was.
 	attempts, idle int
+	idled          bool
 	// began is when the request came, if time limits its retries, and startBy
 	// ends its waiting for first results. Both count from the pool's
 	// beginning.

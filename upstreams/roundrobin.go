@@ -3,7 +3,6 @@ package upstreams
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
@@ -24,13 +23,14 @@ func (p *Pool) Select(_ reverseproxy.UpstreamPool, req *http.Request, w http.Res
 	}
 	r := p.request(req.Context())
 	if r.attempts+r.idle > 0 {
-		time.Sleep(p.cfg.TryInterval)
+		p.pause(r)
 	}
-	if u := p.choose(r, req, w); u != nil {
-		return u.proxy
+	u := p.choose(r, req, w)
+	if r.idled = u == nil; r.idled {
+		r.idle++
+		return nil
 	}
-	r.idle++
-	return nil
+	return u.proxy
 }
 
 // choose returns the upstream of the next attempt of a request, or nil.
