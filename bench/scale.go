@@ -57,23 +57,24 @@ func scale(job scaleJob, dir string) (scaled, error) {
 	for i := range job.Upstreams {
 		setup.Upstreams = append(setup.Upstreams, exchange.Address(i))
 	}
-	began := exchange.Now()
 	p, err := peer.Named(scalePeers, job.Peer).Start(setup)
 	if err != nil {
 		return scaled{}, err
 	}
 	defer p.Stop()
 	s := scaled{ScaleRow: report.ScaleRow{Peer: job.Peer, Upstreams: job.Upstreams}}
-	if err := s.awaitFirst(server, began); err != nil {
+	if err := s.awaitFirst(server); err != nil {
 		return scaled{}, err
 	}
 	from := exchange.Now() + 1
 	if s.CPU, err = busy(p.PID(), job.Rounds); err != nil {
 		return scaled{}, err
 	}
-	if s.ProbesPer100ms, err = server.Counts(from, exchange.Now()); err != nil {
+	seen, err := server.Seen(from, exchange.Now())
+	if err != nil {
 		return scaled{}, err
 	}
+	s.ProbesPer100ms = seen.Counts
 	s.MaxToMean = maxToMean(s.ProbesPer100ms)
 	used, err := p.Gauge()
 	if err != nil {
@@ -95,18 +96,14 @@ func scale(job scaleJob, dir string) (scaled, error) {
 	return s, err
 }
 
-// awaitFirst returns when the upstreams have been checked once.
-func (s *scaled) awaitFirst(server *exchange.Process, began int64) error {
+// awaitFirst returns when all upstreams have been checked once.
+func (s *scaled) awaitFirst(server *exchange.Process) error {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		counts, err := server.Counts(began, exchange.Now()+1)
+		seen, err := server.Seen(0, 0)
 		if err != nil {
 			return err
 		}
-		sum := 0
-		for _, n := range counts {
-			sum += n
-		}
-		if sum >= s.Upstreams {
+		if seen.Addresses >= s.Upstreams {
 			return nil
 		}
 		time.Sleep(exchange.Window / 4)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,23 +27,39 @@ func Now() int64 { return time.Now().UnixNano() / int64(Window) }
 // StartServer answers at Port, at all addresses.
 func StartServer() (*Process, error) { return start("server") }
 
-// Counts returns how many requests came in each window from one to another.
-func (p *Process) Counts(from, to int64) ([]int, error) {
+// Seen is what a server has been asked.
+type Seen struct {
+	// Counts are the requests of every window of a span of time.
+	Counts []int
+	// Addresses is how many addresses have been asked at all.
+	Addresses int
+}
+
+// Seen returns what came in the windows from one to another.
+func (p *Process) Seen(from, to int64) (seen Seen, err error) {
 	if _, err := fmt.Fprintln(p.Input, from, to); err != nil {
-		return nil, err
+		return Seen{}, err
 	}
 	line, err := p.Output.ReadBytes('\n')
 	if err != nil {
-		return nil, err
+		return Seen{}, err
 	}
-	var counts []int
-	return counts, json.Unmarshal(line, &counts)
+	return seen, json.Unmarshal(line, &seen)
 }
 
-// server counts requests by windows.
+// server counts requests by windows, and addresses that it was asked at.
 type server struct {
-	begin  int64
-	counts [windows]atomic.Int64
+	begin     int64
+	counts    [windows]atomic.Int64
+	asked     sync.Map // by address, as text
+	addresses atomic.Int64
+}
+
+// note notes an address that is asked.
+func (s *server) note(addr net.Addr) {
+	if _, known := s.asked.LoadOrStore(addr.String(), true); !known {
+		s.addresses.Add(1)
+	}
 }
 
 // serve is the main function of the server. It ends with its input.
@@ -62,7 +79,12 @@ func serve() error {
 			}
 			go func() {
 				defer func() { _ = conn.Close() }()
+				first := true
 				_ = Answer(conn, func([]byte) []byte {
+					if first {
+						first = false
+						s.note(conn.LocalAddr())
+					}
 					s.counts[(Now()-s.begin)%windows].Add(1)
 					return response
 				})
@@ -75,11 +97,11 @@ func serve() error {
 		if _, err := fmt.Sscan(asked.Text(), &from, &to); err != nil {
 			return err
 		}
-		counts := make([]int64, 0, to-from)
+		seen := Seen{Addresses: int(s.addresses.Load())}
 		for window := from; window < to; window++ {
-			counts = append(counts, s.counts[(window-s.begin)%windows].Load())
+			seen.Counts = append(seen.Counts, int(s.counts[(window-s.begin)%windows].Load()))
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(counts); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(seen); err != nil {
 			return err
 		}
 	}
