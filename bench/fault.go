@@ -78,9 +78,8 @@ func (s *stage) play(what scenario) (gets, posts []load.Sample, err error) {
 		wait.Go(func() { *into = load.Run(ctx, s.begin, cfg) })
 	}
 	time.Sleep(warmTime)
-	faster := max(what.faster, 1)
-	send(http.MethodGet, faster*getRate, &gets)
-	send(http.MethodPost, faster*postRate, &posts)
+	send(http.MethodGet, cmp.Or(what.gets, getRate), &gets)
+	send(http.MethodPost, cmp.Or(what.posts, postRate), &posts)
 	time.Sleep(warmTime + rand.N(phase))
 	if err := what.play(s); err != nil {
 		cancel()

@@ -22,9 +22,9 @@ type scenario struct {
 	still bool
 	// timeout is how long clients wait, 10 s if it is zero.
 	timeout time.Duration
-	// faster is by how much more requests are sent, if not as many as in the
-	// others.
-	faster int
+	// gets and posts are how many of them are sent a second, getRate and
+	// postRate if they are zero.
+	gets, posts int
 	// others are peers for this scenario alone.
 	others []peer.Peer
 }
@@ -36,11 +36,12 @@ var scenarios = []scenario{
 	{
 		Name: "kill", What: "one of three backends is killed (SIGKILL), and started again after 5 s",
 		dead: true,
-		play: func(s *stage) error {
-			s.kill(0)
-			s.pause(5 * time.Second)
-			return s.restart(0, backend.Well)
-		},
+		play: kill,
+	},
+	{
+		Name: "kill, 100 requests a second", What: "the same with 80 GET and 20 POST requests a second",
+		dead: true, gets: 80, posts: 20,
+		play: kill,
 	},
 	{
 		Name: "hang", What: "one is frozen (SIGSTOP) for 7 s",
@@ -49,7 +50,7 @@ var scenarios = []scenario{
 	},
 	{
 		Name: "hang, clients wait 5 s", What: "the same with twice as many requests, and clients that give up after 5 s",
-		dead: true, timeout: 5 * time.Second, faster: 2,
+		dead: true, timeout: 5 * time.Second, gets: 2 * getRate, posts: 2 * postRate,
 		others: []peer.Peer{peer.OursPatient},
 		play:   freeze,
 	},
@@ -153,6 +154,13 @@ var scenarios = []scenario{
 			return nil
 		},
 	},
+}
+
+// kill kills a backend, and starts it again.
+func kill(s *stage) error {
+	s.kill(0)
+	s.pause(5 * time.Second)
+	return s.restart(0, backend.Well)
 }
 
 func freeze(s *stage) error {

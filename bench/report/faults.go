@@ -46,7 +46,7 @@ func (f Faults) markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `## Faults
 
-What clients see while backends fail. Three backends, each of which takes 30 ms for a request, and two clients that send at a steady pace, 250 GET and 50 POST requests a second, whether or not earlier ones have been answered. They give up after 10 s unless the fault says otherwise, and open a connection again, as a browser would, only if it was lost before anything came back and it was new or the request a GET. Health checks pass at a port of their own. The moment of a fault is random.
+What clients see while backends fail. Three backends, each of which takes 30 ms for a request, and two clients that send at a steady pace, 250 GET and 50 POST requests a second unless the fault says otherwise, whether or not earlier ones have been answered. They give up after 10 s, again unless it does, and open a connection again, as a browser would, only if it was lost before anything came back and it was new or the request a GET. Health checks pass at a port of their own. The moment of a fault is random.
 
 `)
 	cell := fmt.Sprintf("the median of %d repetitions (lowest–highest)", f.Repeat)
