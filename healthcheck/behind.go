@@ -41,3 +41,19 @@ func (r *Registry) leaveBehind(rec *record) {
 		r.left = append(r.left, t)
 	}
 }
+
+// CatchUp makes the targets of a closed group know what is known of their
+// pools and addresses now, however the newest config checks them.
+func (g *Group) CatchUp() {
+	r := g.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range g.targets {
+		at := slices.IndexFunc(r.alike[t.address], func(rec *record) bool {
+			return rec.driver != nil && rec.key.place() == t.key().place()
+		})
+		if at >= 0 {
+			t.rec.Store(r.alike[t.address][at])
+		}
+	}
+}

@@ -138,6 +138,10 @@ type Pool struct {
 
 	ready    atomic.Bool
 	rebuilds atomic.Int32
+	// behind says that the pool is closed, caughtUp when it has last looked at
+	// what is known since.
+	behind   atomic.Bool
+	caughtUp atomic.Int64
 
 	mu     sync.Mutex // guards what follows, and changes of places
 	name   string
@@ -467,6 +471,7 @@ func (p *Pool) Close() {
 	p.refresh.close()
 	p.group.Close()
 	p.closeAccounts(p.name)
+	p.behind.Store(true)
 }
 
 func (p *Pool) closeAccounts(name string) {

@@ -25,6 +25,7 @@ func (p *Pool) Select(_ reverseproxy.UpstreamPool, req *http.Request, w http.Res
 	if r.attempts+r.idle > 0 {
 		p.pause(r)
 	}
+	p.catchUp()
 	u := p.choose(r, req, w)
 	if r.idled = u == nil; r.idled {
 		r.idle++
