@@ -63,7 +63,7 @@ type rows struct {
 	dots bool
 }
 
-// DataRange is that of all figures.
+// DataRange is that of all figures, from 1 to 10 if there are none.
 func (r rows) DataRange() (xmin, xmax, ymin, ymax float64) {
 	xmin, xmax = math.Inf(1), 0
 	for _, v := range slices.Concat(r.Values...) {
@@ -71,7 +71,10 @@ func (r rows) DataRange() (xmin, xmax, ymin, ymax float64) {
 			xmin, xmax = min(xmin, v.Low), max(xmax, v.High, 1)
 		}
 	}
-	return min(xmin, xmax), xmax, 0, 1
+	if xmin > xmax {
+		return 1, 10, 0, 1
+	}
+	return xmin, xmax, 0, 1
 }
 
 // Plot draws the groups, every other one on a band.
