@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 )
 
 // Ready is what a child prints, as its first line, when it can be used.
@@ -31,6 +32,9 @@ func Start(args ...string) (*Process, error) {
 	}
 	p := &Process{cmd: exec.Command(self, args...)}
 	p.cmd.Stderr = os.Stderr
+	// A group of its own: when a shell that was left ends, the kernel wakes
+	// what is frozen in the groups that it leaves behind.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.Input, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
