@@ -42,9 +42,9 @@ func timingOf(cell report.Cell) timing {
 	few, small := cell.Connections <= 64, cell.Size == backend.SmallSize
 	switch {
 	case few && small:
-		return timing{250 * ms, 1000 * ms}
+		return timing{150 * ms, 600 * ms}
 	case few:
-		return timing{300 * ms, 1000 * ms}
+		return timing{250 * ms, 600 * ms}
 	case small:
 		return timing{500 * ms, 1000 * ms}
 	}

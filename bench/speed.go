@@ -25,9 +25,9 @@ var speedPairs = []report.Pair{
 
 const (
 	speedBackends = 4
-	// speedRounds is how often each peer is measured between restarts.
-	speedRounds = 2
-	largeSize   = 1_000_000
+	// othersRounds is in how many rounds those are measured that are in no pair.
+	othersRounds = 2
+	largeSize    = 1_000_000
 	// noticeTime is how long peers have to see that backends were killed; the
 	// longest interval of their checks is 5 s.
 	noticeTime = 8 * time.Second
@@ -113,24 +113,42 @@ func (t *track) measure(job speedJob, cell report.Cell) ([]report.Slice, error) 
 		}
 	}
 	long := timingOf(cell)
+	rounds := roundsOf(cell)
 	for _, l := range lanes {
 		if _, err := t.slice(l, cell, timing{long.ramp, warm}); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.peer.Name, err)
 		}
 	}
 	var all []report.Slice
-	for round := range speedRounds {
+	for round := range rounds {
 		for _, l := range lanes {
+			if round >= othersRounds && !paired(l.peer.Name) {
+				continue
+			}
 			s, err := t.slice(l, cell, long)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", l.peer.Name, err)
 			}
-			s.Round = job.Repeat*speedRounds + round
+			s.Round = job.Repeat*rounds + round
 			all = append(all, s)
 		}
 		slices.Reverse(lanes)
 	}
 	return all, nil
+}
+
+// roundsOf is how often a pair is measured between restarts: often, as the
+// machine may be faster or slower for a while. Many connections take longer.
+func roundsOf(cell report.Cell) int {
+	if cell.Connections <= 64 {
+		return 8
+	}
+	return 4
+}
+
+// paired reports whether a peer is one of a pair.
+func paired(peer string) bool {
+	return slices.ContainsFunc(speedPairs, func(p report.Pair) bool { return peer == p.Ours || peer == p.Stock })
 }
 
 // allowFiles lets this process, and those that it starts, open as many files as
