@@ -71,7 +71,7 @@ func run(args []string) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.folder, "folder", "bench", "where RESULTS.md and its data are")
-	flags.StringVar(&o.only, "only", "", "regular expression: only what has such a name")
+	flags.StringVar(&o.only, "only", "", "regular expression: only what has such a name; of faults, the rest stays as it was measured before")
 	flags.IntVar(&o.repeat, "repeat", 3, "how many times everything is measured")
 	flags.IntVar(&o.lanes, "lanes", 1, "how many faults are measured at a time")
 	flags.DurationVar(&o.long, "for", 30*time.Minute, "how long the soak lasts")

@@ -44,20 +44,31 @@ func measureFaults(o options) error {
 	for _, s := range scenarios {
 		data.Scenarios = append(data.Scenarios, report.Scenario{Name: s.Name, What: s.What})
 	}
+	var earlier report.Faults
+	if o.only != "" && report.Load(o.folder, "faults", &earlier) == nil && earlier.Lanes == o.lanes && earlier.Repeat == o.repeat {
+		data.Took, data.Anew = earlier.Took, append(earlier.Anew, o.only)
+		data.Runs = slices.DeleteFunc(earlier.Runs, func(r report.FaultRun) bool {
+			return only.MatchString(faultJob{Scenario: r.Scenario, Peer: r.Peer, Reloads: r.Reloads}.String())
+		})
+	}
+	done := 0
 	var unsaved error
 	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
+		done++
 		data.Runs = append(data.Runs, report.FaultRun{
 			Scenario: job.Scenario, Peer: job.Peer, Reloads: job.Reloads, Outcome: result,
 		})
 		fmt.Fprintf(os.Stderr, "%3d/%d %-60s GET %d errors, max %.0f ms; POST %d errors; %d bad, %d probes, detected %.0f ms, full share %.0f ms\n",
-			len(data.Runs), len(jobs), job, result.Get.Errors, result.Get.Max, result.Post.Errors,
+			done, len(jobs), job, result.Get.Errors, result.Get.Max, result.Post.Errors,
 			result.BadRequests, result.Probes, result.Detect, result.FullShare)
 		for method, seen := range map[string]report.Requests{"GET": result.Get, "POST": result.Post} {
 			for _, kind := range slices.Sorted(maps.Keys(seen.Kinds)) {
 				fmt.Fprintf(os.Stderr, "\t\t%s %d: %s\n", method, seen.Kinds[kind], kind)
 			}
 		}
-		data.Took = time.Since(begin).Round(time.Second).String()
+		if data.Anew == nil {
+			data.Took = time.Since(begin).Round(time.Second).String()
+		}
 		unsaved = report.Save(o.folder, "faults", data) // what is measured stays, whatever comes
 	})
 	return errors.Join(err, unsaved)

@@ -32,6 +32,7 @@ func measureSpeed(o options) error {
 	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true, Pairs: speedPairs, Peers: described(speedPeers)}
 	var unsaved error
 	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) {
+		data.Repeat = job.Repeat + 1
 		data.Pinned = data.Pinned && result.Pinned
 		data.Slices = append(data.Slices, result.Slices...)
 		fmt.Fprintln(os.Stderr, job)

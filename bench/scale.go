@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -81,19 +82,26 @@ func scale(job scaleJob, dir string) (scaled, error) {
 		return scaled{}, err
 	}
 	s.Heap, s.RSS = used.Heap, used.RSS/1e6
+	s.ReloadMs = timeReloads(p)
+	p.Stop()
+	s.ExchangeCPU, err = exchangeCPU(job.Upstreams, job.Peer != peer.Ours.Name || job.Upstreams <= oursKeeps)
+	return s, err
+}
+
+// timeReloads returns how long a reload takes, in milliseconds, or
+// report.ReloadFailed.
+func timeReloads(p *peer.Process) float64 {
 	var took []float64
 	for range scaleReloads {
 		begin := time.Now()
 		if err := p.Reload(); err != nil {
-			return scaled{}, err
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			return report.ReloadFailed
 		}
 		took = append(took, milliseconds(time.Since(begin)))
 		time.Sleep(time.Second)
 	}
-	s.ReloadMs = stats.Median(took)
-	p.Stop()
-	s.ExchangeCPU, err = exchangeCPU(job.Upstreams, job.Peer != peer.Ours.Name || job.Upstreams <= oursKeeps)
-	return s, err
+	return stats.Median(took)
 }
 
 // awaitFirst returns when all upstreams have been checked once.

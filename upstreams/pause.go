@@ -7,34 +7,18 @@ import "time"
 const promptRetries = 5
 
 // pause lets lb_try_interval pass between two attempts of a request, unless an
-// upstream is in rotation that the request has not tried, or as soon as there
-// is one: nobody gains by waiting then. Only the first retries are as prompt,
-// or a request that fails everywhere would run through a large pool at once.
-// One that has found all of them full waits in any case.
+// upstream is in rotation that the request has not tried: nobody gains by
+// waiting then. Only the first retries are as prompt, or a request that fails
+// everywhere would run through a large pool at once. One that has found all of
+// them full waits in any case.
 //
-// That the client has gone is for the next attempt to find. A reload does not
-// end the pause: the request goes on with its old config.
+// Nothing else ends the pause. Those who wait while all are down would else
+// fall upon the first that is back, all at the same moment. That the client has
+// gone is for the next attempt to find, and a reload does not matter: the
+// request goes on with its old config.
 func (p *Pool) pause(r *Request) {
-	if p.cfg.TryInterval <= 0 || !r.idled && p.prompt(r) {
+	if !r.idled && r.attempts <= promptRetries && r.hasOther(p.current(r)) {
 		return
 	}
-	timer := time.NewTimer(p.cfg.TryInterval)
-	defer timer.Stop()
-	for {
-		changed := p.changed.listen()
-		select {
-		case <-timer.C:
-			return
-		case <-changed:
-			if p.prompt(r) {
-				return
-			}
-		}
-	}
-}
-
-// prompt reports whether the next attempt of a request is one that need not
-// wait.
-func (p *Pool) prompt(r *Request) bool {
-	return r.attempts <= promptRetries && r.hasOther(p.current(r))
+	time.Sleep(p.cfg.TryInterval)
 }

@@ -17,6 +17,8 @@ type Faults struct {
 	Scenarios []Scenario
 	Peers     []Peer
 	Runs      []FaultRun
+	// Anew are regular expressions of what has been measured again since.
+	Anew []string `json:",omitempty"`
 }
 
 // Scenario is something that goes wrong.

@@ -57,6 +57,9 @@ What clients see while backends fail. Three backends, each of which takes 30 ms 
 	if f.Lanes > 1 {
 		fmt.Fprintf(&out, "%d faults were played at a time, each with everything of its own, on the same processors.\n\n", f.Lanes)
 	}
+	for _, only := range f.Anew {
+		fmt.Fprintf(&out, "Measured again after the rest: `-only '%s'`.\n\n", only)
+	}
 	lines := [][]string{{"fault", "what happens"}}
 	for _, s := range f.Scenarios {
 		lines = append(lines, []string{s.Name, s.What})

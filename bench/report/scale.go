@@ -23,14 +23,17 @@ func (s Scale) markdown() string {
 			}
 			line = append(line, cell)
 		}
+		if r.ReloadMs == ReloadFailed {
+			line[len(line)-1] = "failed"
+		}
 		lines = append(lines, line)
 	}
 	out.WriteString(markdown(lines))
 	out.WriteString(`
 - Processor: what checking takes, in percent of a core. A plain client: what a small Go program takes for the same exchanges.
 - Memory: of the process. Heap each: live heap that an upstream adds, compared with the fewest.
-- Most : mean: the checks that began in the busiest tenth of a second, as a multiple of the mean.
-- Pick: the choice of an upstream for a request. Change: a new rotation, when half of the upstreams enter or leave it. Reload: until the new configuration serves.
+- Most : mean: the checks that began in the busiest tenth of a second, as a multiple of the mean, after the first round; with few upstreams chance alone makes it large.
+- Pick: the choice of an upstream for a request. Change: a new rotation, when half of the upstreams enter or leave it. Reload: until the new configuration serves; it fails if that takes more open files than the machine allows, as with connections that are kept.
 
 `)
 	return out.String()

@@ -7,6 +7,9 @@ type Scale struct {
 	Rows  []ScaleRow
 }
 
+// ReloadFailed stands for the time of reloads of which one failed.
+const ReloadFailed = -1
+
 // ScaleRow is one peer with a number of upstreams.
 type ScaleRow struct {
 	Peer      string
@@ -24,7 +27,8 @@ type ScaleRow struct {
 	ProbesPer100ms []int
 	MaxToMean      float64
 	// PickNs is the time of one pick, SwapUs that of making a new rotation
-	// when half of the upstreams change, ReloadMs that of a reload.
+	// when half of the upstreams change, ReloadMs that of a reload, or
+	// ReloadFailed.
 	PickNs, SwapUs, ReloadMs float64
 }
 

@@ -65,18 +65,51 @@ func (s Speed) table(what speedFigure) table {
 // ratio is the ratio of the medians of a pair, with the spread of the ratios of
 // slices of the same round. Rounds that only one of them has do not count.
 func (s Speed) ratio(what speedFigure, cell Cell, pair Pair) spread {
-	stock := s.values(what, cell, pair.Stock)
-	var ours, theirs, ratios []float64
-	for round, v := range s.values(what, cell, pair.Ours) {
-		if of, ok := stock[round]; ok && of > 0 {
-			ours, theirs, ratios = append(ours, v), append(theirs, of), append(ratios, v/of)
-		}
-	}
-	result := spreadOf(ratios)
+	ours, theirs := s.pairs(what, cell, pair)
+	result := spreadOf(quotients(ours, theirs))
 	if !result.none() {
 		result.mid = stats.Median(ours) / stats.Median(theirs)
 	}
 	return result
+}
+
+// pairs are a figure of a pair in a cell, in the rounds that have both.
+func (s Speed) pairs(what speedFigure, cell Cell, pair Pair) (ours, theirs []float64) {
+	stock := s.values(what, cell, pair.Stock)
+	for round, v := range s.values(what, cell, pair.Ours) {
+		if of, ok := stock[round]; ok && of > 0 {
+			ours, theirs = append(ours, v), append(theirs, of)
+		}
+	}
+	return ours, theirs
+}
+
+// quotients are those of equal places.
+func quotients(of, by []float64) []float64 {
+	all := make([]float64, len(of))
+	for i := range of {
+		all[i] = of[i] / by[i]
+	}
+	return all
+}
+
+// overall says what the ratios of a pair are like in all cells together, which
+// is less at the mercy of the machine.
+func (s Speed) overall(pair Pair) string {
+	var parts []string
+	count := 0
+	for _, what := range speedFigures[:2] {
+		var all []float64
+		for _, cell := range s.cells() {
+			all = append(all, quotients(s.pairs(what, cell, pair))...)
+		}
+		if count = len(all); count == 0 {
+			return ""
+		}
+		parts = append(parts, fmt.Sprintf("%s %s (half of them from %s to %s)", strings.ToLower(what.name),
+			short(stats.Median(all)), short(stats.Percentile(all, 25)), short(stats.Percentile(all, 75))))
+	}
+	return fmt.Sprintf("All loads together, the median of the %d ratios of slices that followed one another: %s.\n\n", count, strings.Join(parts, ", "))
 }
 
 // markdown is the section about speed.
@@ -109,7 +142,7 @@ What a request costs when nothing happens. All peers run all the time, each as o
 			}
 			lines = append(lines, cells)
 		}
-		out.WriteString(markdown(lines) + "\n")
+		out.WriteString(markdown(lines) + "\n" + s.overall(pair))
 	}
 	for _, size := range s.sizes() {
 		fmt.Fprintf(&out, "![Processor time, bodies of %s](plots/%s)\n\n", sizeName(size), speedPlot(size))
