@@ -46,7 +46,7 @@ func measureFaults(o options) error {
 	}
 	var earlier report.Faults
 	if o.only != "" && report.Load(o.folder, "faults", &earlier) == nil && earlier.Lanes == o.lanes && earlier.Repeat == o.repeat {
-		data.Took, data.Anew = earlier.Took, append(earlier.Anew, o.only)
+		data.Took, data.Anew = earlier.Took, slices.Concat(earlier.Anew, []string{o.only})
 		data.Runs = slices.DeleteFunc(earlier.Runs, func(r report.FaultRun) bool {
 			return only.MatchString(faultJob{Scenario: r.Scenario, Peer: r.Peer, Reloads: r.Reloads}.String())
 		})
