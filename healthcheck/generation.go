@@ -265,6 +265,7 @@ func (r *Registry) close(g *Group) {
 			return
 		}
 		gen.groups = slices.Delete(gen.groups, i, i+1)
+		g.closed = true
 		for _, t := range g.targets {
 			t.leave(now)
 			r.stay(t)

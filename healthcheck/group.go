@@ -63,6 +63,8 @@ type Group struct {
 	// in counts the targets in rotation, by tier. Spare ones are up, idle
 	// ones do not count.
 	in [3]int
+	// closed says that another config has taken over.
+	closed bool
 	// extras counts the extra checks under way.
 	extras int
 	// turn is the target whose turn it is to be asked next, asked the times
@@ -243,7 +245,11 @@ func (g *Group) Ask(of []*Target) bool {
 			if rec.running != nil {
 				waiting = true
 			}
-			if !t.checks(rec) || t.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
+			driver := t
+			if g.closed { // its requests go on
+				driver = rec.driver
+			}
+			if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
 				continue
 			}
 			g.asked[g.askAt] = now

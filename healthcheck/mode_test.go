@@ -2,6 +2,7 @@ package healthcheck
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -120,7 +121,8 @@ func TestMaintOfTheLast(t *testing.T) {
 		l.equal("statuses", p.statuses(), "up retired up up")
 		p.targets[0].SetMode(Maint, 0)
 		l.equal("in rotation", []bool{p.targets[2].InRotation(), p.targets[3].InRotation()}, []bool{true, false})
-		l.equal("statuses", p.statuses(), "up down up up")
+		synctest.Wait()
+		l.equal("checks of the retired one", b.since(6), seconds(6))
 	})
 }
 

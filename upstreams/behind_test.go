@@ -3,13 +3,14 @@ package upstreams
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A request that finds nothing in rotation, and goes on when its config has
 // been replaced, finds what comes back, also if the newer config checks it in
-// another way.
+// another way. It asks that one for checks.
 func TestRequestLeftBehindFindsWhatComesBack(t *testing.T) {
-	for name, port := range map[string]int{"the same check": 0, "another check": 8081} {
+	for name, uri := range map[string]string{"the same check": "", "another check": "/up"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				old := newLab(t, pausing)
@@ -22,19 +23,25 @@ func TestRequestLeftBehindFindsWhatComesBack(t *testing.T) {
 				}
 				newer := newLab(t, func(cfg *PoolConfig) {
 					pausing(cfg)
-					cfg.Check.Port = port
+					cfg.Check.URI = uri
 				})
+				newer.set(true, all...)
 				newer.start()
 				old.stop()
 				old.pool.Close()
-				for _, target := range newer.pool.group.Targets() {
-					target.CheckNow()
-				}
 				old.set(false, all...)
-				if in := newer.in(); in != "abcd" {
-					t.Fatalf("in rotation: %s", in)
+				time.Sleep(10 * time.Second)
+				if address, _ := a.try(); address != "" { // asks for checks
+					t.Fatalf("served by %s", address)
 				}
-				if address, err := a.try(); address == "" || err != nil {
+				newer.set(false, all...)
+				address, err := "", error(nil)
+				for range 3 {
+					if address, err = a.try(); address != "" {
+						break
+					}
+				}
+				if address == "" || err != nil {
 					t.Errorf("left alone: %q %v", address, err)
 				}
 			})
