@@ -48,6 +48,9 @@ func (g *Group) CatchUp() {
 	r := g.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !g.closed { // its targets still follow
+		return
+	}
 	for _, t := range g.targets {
 		at := slices.IndexFunc(r.alike[t.address], func(rec *record) bool {
 			return rec.driver != nil && rec.key.place() == t.key().place()

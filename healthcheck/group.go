@@ -63,7 +63,7 @@ type Group struct {
 	// in counts the targets in rotation, by tier. Spare ones are up, idle
 	// ones do not count.
 	in [3]int
-	// closed says that another config has taken over.
+	// closed says that the group has left its generation.
 	closed bool
 	// extras counts the extra checks under way.
 	extras int
@@ -97,8 +97,8 @@ func (g *Group) Current() bool {
 func (g *Group) Enroll(targets []TargetConfig) []*Target {
 	var added []*Target
 	g.registry.update(func(now time.Time) {
-		if !slices.Contains(g.generation.groups, g) {
-			return // closed
+		if g.closed {
+			return
 		}
 		for _, tc := range targets {
 			t := g.add(tc, now)

@@ -9,7 +9,7 @@ const catchUpGap = 50 * time.Millisecond
 // reload left behind may go on in it for as long as lb_try_duration, and
 // nobody tells it of transitions any more.
 func (p *Pool) catchUp() {
-	if !p.behind.Load() {
+	if !p.closed.Load() {
 		return
 	}
 	now, last := p.now(), time.Duration(p.caughtUp.Load())

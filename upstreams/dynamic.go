@@ -163,7 +163,7 @@ func (p *Pool) enroll(list []*reverseproxy.Upstream) *places {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.places.Load()
-	if p.closed {
+	if p.closed.Load() {
 		return old
 	}
 	limits := make(map[string]int)
@@ -266,7 +266,7 @@ func (p *Pool) askUnasked() {
 func (p *Pool) dismiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return
 	}
 	old := p.places.Load()

@@ -138,14 +138,13 @@ type Pool struct {
 
 	ready    atomic.Bool
 	rebuilds atomic.Int32
-	// behind says that the pool is closed, caughtUp when it has last looked at
-	// what is known since.
-	behind   atomic.Bool
+	// closed is set with mu held. caughtUp is when the closed pool has last
+	// looked at what is known since.
+	closed   atomic.Bool
 	caughtUp atomic.Int64
 
-	mu     sync.Mutex // guards what follows, and changes of places
-	name   string
-	closed bool
+	mu   sync.Mutex // guards what follows, and changes of places
+	name string
 	// overfull says that the dynamic source has returned too many upstreams.
 	overfull bool
 
@@ -394,7 +393,7 @@ func (p *Pool) Name() string {
 // Named implements healthcheck.Owner.
 func (p *Pool) Named(name string) {
 	p.mu.Lock()
-	if p.closed {
+	if p.closed.Load() {
 		p.mu.Unlock()
 		return
 	}
@@ -463,15 +462,14 @@ func (p *Pool) RetryAfter() int {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return
 	}
-	p.closed = true
+	p.closed.Store(true)
 	p.ramp.close()
 	p.refresh.close()
 	p.group.Close()
 	p.closeAccounts(p.name)
-	p.behind.Store(true)
 }
 
 func (p *Pool) closeAccounts(name string) {
