@@ -49,4 +49,7 @@ type run struct {
 	extra bool
 	// first marks the first check of a target after the config has started.
 	first bool
+	// began is when it began or, if a reload cut one short and it is that one
+	// anew, when that one did.
+	began time.Time
 }

@@ -211,6 +211,7 @@ func (t *Target) drive(kept map[Key]standing, now time.Time) {
 		t.follow(rec)
 	}
 	rec.driver = t
+	t.remember(rec.unfinished)
 	if s, ok := kept[key.place()]; ok {
 		rec.ejection, rec.operator, rec.tally = s.ejection, s.operator, s.tally
 		rec.show(false, now)

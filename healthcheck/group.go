@@ -41,8 +41,10 @@ type GroupConfig struct {
 	// config becomes name#2, and so on, in order of Server, then of creation.
 	Name, Server string
 	Settings     Settings
-	Targets      []TargetConfig
-	Owner        Owner
+	// Timeout is how long a check takes at most.
+	Timeout time.Duration
+	Targets []TargetConfig
+	Owner   Owner
 	// Logger gets a line per transition.
 	Logger *zap.Logger
 	// Emit emits an event. It may be nil.

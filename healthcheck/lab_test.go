@@ -352,7 +352,7 @@ func (l *lab) build(pools ...*pool) *config {
 	c.gen, _ = l.registry.Generation(c)
 	for _, p := range pools {
 		cfg := GroupConfig{
-			Name: p.name, Server: p.server, Settings: p.set, Owner: p,
+			Name: p.name, Server: p.server, Settings: p.set, Timeout: DefaultTimeout, Owner: p,
 			Logger: zap.New(core), Emit: c.emit,
 		}
 		if cfg.Name == "" {

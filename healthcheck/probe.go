@@ -84,6 +84,9 @@ func NewProber(cfg Config, transport http.RoundTripper) (*Prober, error) {
 // Checks reports whether there are checks at all.
 func (p *Prober) Checks() bool { return p.ask != nil }
 
+// Timeout returns how long a check takes at most.
+func (p *Prober) Timeout() time.Duration { return p.cfg.timeout() }
+
 // Probe returns the probe of an upstream, or nil if it is not to be checked.
 // Whatever goes wrong in the probe, a panic included, is a failed check.
 func (p *Prober) Probe(address string) Probe {

@@ -75,6 +75,8 @@ type record struct {
 	extraLast time.Time
 	running   *run
 	timer     *time.Timer
+	// unfinished is the check that a reload cut short, nil if none is.
+	unfinished *unfinished
 
 	followers []*Target
 	driver    *Target
@@ -193,6 +195,7 @@ func (rec *record) cut() {
 func (rec *record) halt(now time.Time) {
 	rec.extraAt = time.Time{}
 	if rec.running != nil {
+		rec.keep()
 		if rec.running.extra {
 			rec.extraAt = now
 		} else {

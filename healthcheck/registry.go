@@ -168,7 +168,7 @@ func (r *Registry) begin(rec *record, extra bool, now time.Time) {
 		t.group.extras++
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	check := &run{cancel: cancel, extra: extra}
+	check := &run{cancel: cancel, extra: extra, began: rec.beganAt(now)}
 	rec.running = check
 	go func() {
 		report := t.probe(ctx)
@@ -187,14 +187,20 @@ func (r *Registry) finish(rec *record, check *run, report Report) {
 		if rec.running != check {
 			return
 		}
-		rec.running = nil
-		if check.extra {
-			rec.driver.group.extras--
-			r.touch(rec.driver.group)
-		}
-		r.count(rec, check, report, now)
-		r.arm(rec, now)
+		r.conclude(rec, report, now)
 	})
+}
+
+// conclude ends the check under way with that report.
+func (r *Registry) conclude(rec *record, report Report, now time.Time) {
+	check := rec.running
+	rec.running = nil
+	if check.extra {
+		rec.driver.group.extras--
+		r.touch(rec.driver.group)
+	}
+	r.count(rec, check, report, now)
+	r.arm(rec, now)
 }
 
 // count applies a report to the record's state and plans the next check.

@@ -89,6 +89,45 @@ func TestFrozenBackendIsRescuedAfterReload(t *testing.T) {
 	}
 }
 
+// So is one while reloads follow each other so fast that no check has the time
+// to end.
+func TestFrozenBackendIsRescuedWhileReloading(t *testing.T) {
+	backends, addresses := startBackends(t, 2, 0)
+	site, url := balancedSite(t, strings.Join(addresses, " "), "health_timeout 2s", "lb_policy first")
+	c := startCaddy(t, site)
+	c.waitInRotation(t, addresses...)
+	backends[0].hang()
+	defer backends[0].resume()
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := http.Get(url)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("status %d", resp.StatusCode)
+			}
+		}
+		answered <- err
+	}()
+	eventually(t, "the request waits", func() bool { return c.upstream(t, addresses[0]).InFlight == 1 })
+	for began := time.Now(); ; {
+		for _, interval := range []string{"1h", "2h"} {
+			c.reloadCaddyfile(t, strings.Replace(site, "lb_policy first", "lb_policy first\nhealth_interval "+interval, 1))
+		}
+		select {
+		case err := <-answered:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		if time.Since(began) > patience {
+			t.Fatal("not answered")
+		}
+	}
+}
+
 // Requests that Caddy would not retry wait for a frozen backend as before, and
 // are answered once it goes on.
 func TestFrozenBackendKeepsItsPOSTs(t *testing.T) {

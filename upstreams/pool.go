@@ -234,7 +234,7 @@ func NewPool(cfg PoolConfig, config any) (*Pool, *healthcheck.Generation, error)
 	targets := p.targetConfigs()
 	generation, fresh := registry.Generation(config)
 	p.group = generation.Add(healthcheck.GroupConfig{
-		Name: cfg.Name, Server: cfg.Server, Settings: cfg.Check.Settings(),
+		Name: cfg.Name, Server: cfg.Server, Settings: cfg.Check.Settings(), Timeout: p.prober.Timeout(),
 		Targets: targets, Owner: p, Logger: cfg.Logger, Emit: cfg.Emit,
 	})
 	p.settle(cfg.Name)

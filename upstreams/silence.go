@@ -43,9 +43,12 @@ func (s *silence) done(heard bool, now time.Duration) {
 	s.waiting.Add(-1)
 }
 
+// length returns how long attempts have waited and no headers have come.
+func (s *silence) length(now time.Duration) time.Duration { return now - time.Duration(s.heard.Load()) }
+
 // suspicious reports whether a check is due.
 func (s *silence) suspicious(now time.Duration) bool {
-	if now-time.Duration(s.heard.Load()) < silenceAfter || s.asked > 0 && now-s.asked < silenceGap {
+	if s.length(now) < silenceAfter || s.asked > 0 && now-s.asked < silenceGap {
 		return false
 	}
 	s.asked = now
@@ -68,6 +71,7 @@ func (p *Pool) look() {
 		if u.silence.suspicious(now) {
 			u.target.CheckSilent()
 		}
+		u.target.Unanswered(u.silence.length(now))
 		p.lookAtWaiters(u, now)
 	}) {
 		time.AfterFunc(p.lookAfter(), p.look)
