@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -52,8 +51,7 @@ func measureFaults(o options) error {
 		})
 	}
 	done := 0
-	var unsaved error
-	err = sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) {
+	return sandbox.Run("faults", jobs, o.lanes, func(job faultJob, result report.Outcome) error {
 		done++
 		data.Runs = append(data.Runs, report.FaultRun{
 			Scenario: job.Scenario, Peer: job.Peer, Reloads: job.Reloads, Outcome: result,
@@ -69,9 +67,8 @@ func measureFaults(o options) error {
 		if data.Anew == nil {
 			data.Took = time.Since(begin).Round(time.Second).String()
 		}
-		unsaved = report.Save(o.folder, "faults", data) // what is measured stays, whatever comes
+		return report.Save(o.folder, "faults", data) // what is measured stays, whatever comes
 	})
-	return errors.Join(err, unsaved)
 }
 
 // described is what the report says of peers.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -43,8 +42,7 @@ func measureScale(o options) error {
 	}
 	data := report.Scale{About: report.ThisMachine()}
 	fewest := make(map[string]scaled)
-	var unsaved error
-	err = sandbox.Run("scale", jobs, 1, func(job scaleJob, result scaled) {
+	return sandbox.Run("scale", jobs, 1, func(job scaleJob, result scaled) error {
 		row := result.ScaleRow
 		if least, ok := fewest[job.Peer]; ok {
 			row.HeapPerUpstream = (result.Heap - least.Heap) / float64(job.Upstreams-least.Upstreams)
@@ -56,9 +54,8 @@ func measureScale(o options) error {
 		fmt.Fprintf(os.Stderr, "%-40s heap %.0f B each, RSS %.0f MB, CPU %.1f %% (plain exchanges %.1f %%), most to mean %.1f, pick %.0f ns, swap %.0f us, reload %.0f ms\n",
 			job, row.HeapPerUpstream, row.RSS, row.CPU, row.ExchangeCPU, row.MaxToMean, row.PickNs, row.SwapUs, row.ReloadMs)
 		data.Took = time.Since(begin).Round(time.Second).String()
-		unsaved = report.Save(o.folder, "scale", data) // what is measured stays, whatever comes
+		return report.Save(o.folder, "scale", data) // what is measured stays, whatever comes
 	})
-	return errors.Join(err, unsaved)
 }
 
 // inProcess adds what Go's benchmarks say about a row.

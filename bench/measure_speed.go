@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -30,8 +29,7 @@ func measureSpeed(o options) error {
 	}
 	begin := time.Now()
 	data := report.Speed{About: report.ThisMachine(), Repeat: o.repeat, Pinned: true, Pairs: speedPairs, Peers: described(speedPeers)}
-	var unsaved error
-	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) {
+	err := sandbox.Run("speed", jobs, 1, func(job speedJob, result speedResult) error {
 		data.Repeat = job.Repeat + 1
 		data.Pinned = data.Pinned && result.Pinned
 		data.Slices = append(data.Slices, result.Slices...)
@@ -41,9 +39,9 @@ func measureSpeed(o options) error {
 				s.Cell, s.Peer, s.Rate, s.CPU, s.Busy, s.P50, s.P99, s.Errors)
 		}
 		data.Took = time.Since(begin).Round(time.Second).String()
-		unsaved = report.Save(o.folder, "speed", data) // what is measured stays, whatever comes
+		return report.Save(o.folder, "speed", data) // what is measured stays, whatever comes
 	})
-	if err := errors.Join(err, unsaved); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, arguments := range [][]string{

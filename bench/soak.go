@@ -43,18 +43,15 @@ func measureSoak(o options) error {
 		job.Seed = rand.Uint64N(1e6) + 1
 	}
 	fmt.Fprintf(os.Stderr, "soaking for %s, -seed %d\n", job.For, job.Seed)
-	var data report.Soak
-	err := sandbox.Run("soak", []soakJob{job}, 1, func(_ soakJob, result report.Soak) { data = result })
-	if err != nil {
-		return err
-	}
-	data.About, data.Took = report.ThisMachine(), time.Since(begin).Round(time.Second).String()
-	fmt.Fprintf(os.Stderr, "GET: %d errors of %d; POST: %d errors of %d; %d faults, %d reloads\n",
-		data.GetErrors, data.Gets, data.PostErrors, data.Posts, data.Faults, data.Reloads)
-	for kind, n := range data.Kinds {
-		fmt.Fprintf(os.Stderr, "%6d %s\n", n, kind)
-	}
-	return report.Save(o.folder, "soak", data)
+	return sandbox.Run("soak", []soakJob{job}, 1, func(_ soakJob, data report.Soak) error {
+		data.About, data.Took = report.ThisMachine(), time.Since(begin).Round(time.Second).String()
+		fmt.Fprintf(os.Stderr, "GET: %d errors of %d; POST: %d errors of %d; %d faults, %d reloads\n",
+			data.GetErrors, data.Gets, data.PostErrors, data.Posts, data.Faults, data.Reloads)
+		for kind, n := range data.Kinds {
+			fmt.Fprintf(os.Stderr, "%6d %s\n", n, kind)
+		}
+		return report.Save(o.folder, "soak", data)
+	})
 }
 
 // soaking is a soak under way.

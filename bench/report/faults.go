@@ -92,10 +92,16 @@ What clients see while backends fail. Three backends, each of which takes 30 ms 
 	out.WriteString(f.variants())
 	fmt.Fprintf(&out, "### Where it loses\n\nIn %d of %d cells `load_balance` is worse than the best of the others.\n\n", len(lost)-1, cells)
 	if len(lost) > 1 {
+		out.WriteString(whyLost)
 		out.WriteString(details("All of them", markdown(lost)))
 	}
 	return out.String()
 }
+
+// whyLost says what most losses come from.
+const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. With equal options, a failed request leads to a check at once, and from then on there is one every second: an outage of whole seconds, as here, ends just after one. And when all are down, requests wait, to come to the first backend that is back all together.
+
+`
 
 func reloadTitle(reloads bool) string {
 	if reloads {

@@ -117,7 +117,7 @@ func (s Speed) markdown() string {
 	var out strings.Builder
 	out.WriteString(`## Speed
 
-What a request costs when nothing happens. All peers run all the time, each as one process with one thread, before four backends that answer at once with fixed bytes. h2load sends, one request at a time over each connection, for a second or two to each peer in turn; in every other round the order is reversed. With 64 connections there are eight rounds for every start of the peers, with 1,000 four; from the third round on only this load balancer and Caddy's own proxy take part. "2 of 4 up": two backends were killed, and the peers had 8 s to notice. HTTP/2 is that of the clients, in cleartext; backends are spoken to in HTTP/1.1.
+What a request costs when nothing happens. All peers run all the time, each as one process with one thread, before four backends that answer at once with fixed bytes. h2load sends, one request at a time over each connection, for a second or two to each peer in turn; in every other round the order is reversed. There are several rounds for every start of the peers, fewer with 1,000 connections; in most of them only this load balancer and Caddy's own proxy take part. "2 of 4 up": two backends were killed, and the peers had 8 s to notice. HTTP/2 is that of the clients, in cleartext; backends are spoken to in HTTP/1.1.
 
 `)
 	fmt.Fprintf(&out, "%s In each cell: the median of the rounds (lowest–highest), the peers started anew %d times. %s ", about(s.About, s.Took), s.Repeat, legend)

@@ -22,8 +22,8 @@ const Command = "sandbox"
 
 // Run does jobs, each in a new sandbox, at most lanes at a time, in order. It
 // calls done with each job and its result, one call at a time, and returns the
-// first error of any, after which no job begins.
-func Run[Job, Result any](name string, jobs []Job, lanes int, done func(Job, Result)) error {
+// first error of any, done's included, after which no job begins.
+func Run[Job, Result any](name string, jobs []Job, lanes int, done func(Job, Result) error) error {
 	var (
 		wait  sync.WaitGroup
 		mutex sync.Mutex
@@ -45,8 +45,9 @@ func Run[Job, Result any](name string, jobs []Job, lanes int, done func(Job, Res
 				err := send(name, job, &result)
 				mutex.Lock()
 				if err == nil {
-					done(job, result)
-				} else if first == nil {
+					err = done(job, result)
+				}
+				if err != nil && first == nil {
 					first = fmt.Errorf("%v: %w", job, err)
 				}
 				mutex.Unlock()
