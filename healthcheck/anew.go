@@ -63,7 +63,7 @@ func (t *Target) Unanswered(wait time.Duration) {
 		if most <= 0 || took < most || wait < most {
 			return
 		}
-		check.cancel(errCut)
+		check.cancel(errTimeout)
 		t.registry.conclude(rec, Report{
 			Time: check.began, Duration: took, Reason: timedOut, Detail: errTimeout.Error(),
 		}, now)
