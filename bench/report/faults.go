@@ -99,7 +99,7 @@ What clients see while backends fail. Three backends, each of which takes 30 ms 
 }
 
 // whyLost says what most losses come from.
-const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. With equal options, a failed request leads to a check at once, and from then on there is one every second: an outage of whole seconds, as here, ends just after one. And when all are down, requests wait, to come to the first backend that is back all together.
+const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. With equal options, a failed request leads to a check at once, and from then on there is one about every second: an outage of whole seconds, as here, ends close to one, and whether shortly before or after it makes a second's difference. And when all are down, requests wait, to come to the first backend that is back all together.
 
 `
 
