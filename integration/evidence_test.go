@@ -264,8 +264,8 @@ func TestCase_n599(t *testing.T) {
 	c.waitInRotation(t, a.addr, b.addr)
 	for range 5 {
 		broken.Store(true)
-		failed := time.Now()
-		get(t, url) // fails on a, is served by b
+		get(t, url)          // fails on a, is served by b
+		failed := time.Now() // a moment after the failure: what waits from here on is outside its window
 		broken.Store(false)
 		eventually(t, "the failure is history", func() bool {
 			if status, body := get(t, url); status != http.StatusOK || body != "a" {
