@@ -303,30 +303,9 @@ func (r *Registry) readmit(t *Target) {
 	})
 }
 
-// ask asks for an extra check of t, at least gap after the last one. If one
-// is under way, which may have passed the point of failure already, another
-// one follows it unless it fails.
-func (r *Registry) ask(t *Target, gap time.Duration) {
-	r.update(func(now time.Time) {
-		rec := t.rec.Load()
-		if t.checks(rec) {
-			r.extra(rec, gap, now)
-		}
-	})
-}
-
-// askSilent asks for an extra check of t, by the newest config if t is one of
-// an older config, whose requests may go on to wait.
-func (r *Registry) askSilent(t *Target) {
-	r.update(func(now time.Time) {
-		rec := t.rec.Load()
-		if d := rec.driver; d != nil && d.checks(rec) {
-			r.extra(rec, 0, now)
-		}
-	})
-}
-
-// extra starts an extra check, or plans it for as soon as there may be one.
+// extra starts an extra check, at least gap after the last one, or plans it for
+// as soon as there may be one. If a check is under way, which may have passed
+// the point of failure already, another one follows it unless it fails.
 func (r *Registry) extra(rec *record, gap time.Duration, now time.Time) {
 	if !rec.extraAt.IsZero() {
 		return

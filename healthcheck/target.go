@@ -99,22 +99,39 @@ func (t *Target) serves(report Report) bool {
 // again within 250 ms of the last such check delays the check until then. It
 // does nothing unless the target is up: otherwise the failure is no news.
 func (t *Target) CheckSoon() {
+	if t.Status() != Up { // without the lock, for requests of a pool that is down
+		return
+	}
+	t.registry.update(func(now time.Time) {
+		if rec := t.rec.Load(); rec.state.Status == Up && t.checks(rec) {
+			t.registry.extra(rec, dialGap, now)
+		}
+	})
+}
+
+// CheckSilent asks for a check because requests wait for an answer, by the
+// newest config if t is one of an older config, whose requests may go on to
+// wait. It does nothing unless the target is up.
+func (t *Target) CheckSilent() {
 	if t.Status() != Up {
 		return
 	}
-	t.registry.ask(t, dialGap)
-}
-
-// CheckSilent asks for a check because requests wait for an answer. It does
-// nothing unless the target is up.
-func (t *Target) CheckSilent() {
-	if t.Status() == Up {
-		t.registry.askSilent(t)
-	}
+	t.registry.update(func(now time.Time) {
+		rec := t.rec.Load()
+		if d := rec.driver; d != nil && rec.state.Status == Up && d.checks(rec) {
+			t.registry.extra(rec, 0, now)
+		}
+	})
 }
 
 // CheckNow asks for a check on an operator's word.
-func (t *Target) CheckNow() { t.registry.ask(t, 0) }
+func (t *Target) CheckNow() {
+	t.registry.update(func(now time.Time) {
+		if rec := t.rec.Load(); t.checks(rec) {
+			t.registry.extra(rec, 0, now)
+		}
+	})
+}
 
 // Readmit ends the retirement of a retired target: it is down, with no
 // failures, and checked at once. In any other status it does nothing.
