@@ -115,12 +115,17 @@ func (gen *Generation) Start() {
 		delete(r.provisional, gen.config)
 		gen.saved = make(map[*record]*record)
 		kept := make(map[Key]standing)
+		var comebacks map[string]time.Time
 		if n := len(r.generations); n > 0 {
 			r.generations[n-1].rest(gen.saved, now)
 			kept = r.generations[n-1].standings()
+			comebacks = r.generations[n-1].comebacks()
 		}
 		r.generations = append(r.generations, gen)
 		gen.drive(gen.groups, kept, now)
+		for _, g := range gen.groups {
+			g.comeback = comebacks[g.name]
+		}
 	})
 	for _, g := range named {
 		g.cfg.Owner.Started()

@@ -74,6 +74,9 @@ type Group struct {
 	turn  int
 	asked [askMost]time.Time
 	askAt int
+	// comeback is when the group had a target in rotation again, after it had
+	// none.
+	comeback time.Time
 
 	nextCheck   time.Time
 	nextChecked time.Time
@@ -198,7 +201,7 @@ func (g *Group) lastly(t *Target) bool {
 // of a tier of which nothing is in rotation, and all ejections if nothing is
 // in rotation at all.
 func (g *Group) recall(now time.Time) {
-	nothing := g.in[Primary]+g.in[Backup] == 0
+	nothing := g.vacant()
 	for _, t := range g.targets {
 		rec := t.rec.Load()
 		if rec.driver != t || t.idle || rec.operator.mode != Ready {
@@ -214,6 +217,9 @@ func (g *Group) recall(now time.Time) {
 	}
 }
 
+// vacant reports whether nothing is in rotation.
+func (g *Group) vacant() bool { return g.in[Primary]+g.in[Backup] == 0 }
+
 // vacated reports whether a tier has nothing in rotation, after one of it has
 // left. Until then there is nothing to recall.
 func (g *Group) vacated(tier Tier) bool { return tier != Spare && g.in[tier] == 0 }
@@ -221,7 +227,7 @@ func (g *Group) vacated(tier Tier) bool { return tier != Spare && g.in[tier] == 
 // stranded reports whether nothing is in rotation, and no first result can
 // change that.
 func (g *Group) stranded() bool {
-	return g.in[Primary]+g.in[Backup] == 0 && !slices.ContainsFunc(g.targets, func(t *Target) bool {
+	return g.vacant() && !slices.ContainsFunc(g.targets, func(t *Target) bool {
 		rec := t.rec.Load()
 		return t.tier != Spare && rec.state.Status == Unknown && rec.operator.mode == Ready
 	})
@@ -237,30 +243,35 @@ func (g *Group) Ask(of []*Target) bool {
 		if of == nil {
 			of = g.targets
 		}
-		for range of {
-			if now.Sub(g.asked[g.askAt]) < askWindow {
-				break
-			}
-			t := of[g.turn%len(of)]
-			g.turn = (g.turn + 1) % len(of)
-			rec := t.rec.Load()
-			if rec.running != nil {
-				waiting = true
-			}
-			driver := t
-			if g.closed { // its requests go on
-				driver = rec.driver
-			}
-			if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
-				continue
-			}
-			g.asked[g.askAt] = now
-			g.askAt = (g.askAt + 1) % askMost
-			g.registry.begin(rec, true, now)
-		}
-		waiting = waiting || g.extras > 0
+		waiting = g.ask(of, now)
 	})
 	return waiting
+}
+
+// ask is Ask with the lock held.
+func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
+	for range of {
+		if now.Sub(g.asked[g.askAt]) < askWindow {
+			break
+		}
+		t := of[g.turn%len(of)]
+		g.turn = (g.turn + 1) % len(of)
+		rec := t.rec.Load()
+		if rec.running != nil {
+			waiting = true
+		}
+		driver := t
+		if g.closed { // its requests go on
+			driver = rec.driver
+		}
+		if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
+			continue
+		}
+		g.asked[g.askAt] = now
+		g.askAt = (g.askAt + 1) % askMost
+		g.registry.begin(rec, true, now)
+	}
+	return waiting || g.extras > 0
 }
 
 // NextCheck returns the time of the earliest scheduled check of the group. It

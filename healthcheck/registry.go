@@ -236,6 +236,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	if report.OK && e.To != Up {
 		reason = rec.reason // still down, and why
 	}
+	vacant := t.group.vacant()
 	if e.Counted {
 		rec.move(e.From, reason, now)
 		rec.schedule(set, now, e.FirstPass)
@@ -249,6 +250,9 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		failures: rec.state.Failures, delay: rec.delay, next: rec.next,
 	})
 	r.weigh(rec, report, now)
+	if e.From == Down && vacant && !t.group.vacant() {
+		t.group.comeback = now
+	}
 	if e.From == Up && e.To != Up && !report.Answered {
 		r.leave(rec)
 	} else if e.From == Unknown && e.To != Up && !report.Answered {

@@ -62,10 +62,11 @@ func (p *Pool) watch() {
 	}
 }
 
-// look asks for checks of upstreams that are silent, and counts the attempts
-// that wait for too long. There is one timer for it, whatever the number of
-// requests.
+// look asks for checks of upstreams that are silent, or still down after all
+// were, and counts the attempts that wait for too long. There is one timer for
+// it, whatever the number of requests.
 func (p *Pool) look() {
+	p.group.AskDown()
 	now := p.now()
 	if p.anyWaiting(func(u *upstream) {
 		if u.silence.suspicious(now) {
