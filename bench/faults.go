@@ -61,7 +61,7 @@ var scenarios = []scenario{
 			if err := s.cutOff(0); err != nil {
 				return err
 			}
-			s.pause(7 * time.Second)
+			s.outage(7 * time.Second)
 			return s.reconnect(0)
 		},
 	},
@@ -86,7 +86,7 @@ var scenarios = []scenario{
 					s.pause(2 * time.Second)
 				}
 				s.kill(0)
-				s.pause(2 * time.Second)
+				s.outage(2 * time.Second)
 				if err := s.restart(0, backend.Well); err != nil {
 					return err
 				}
@@ -101,7 +101,7 @@ var scenarios = []scenario{
 			for i := range s.backends {
 				s.kill(i)
 			}
-			s.pause(3 * time.Second)
+			s.outage(3 * time.Second)
 			for i := range s.backends {
 				if err := s.restart(i, backend.Well); err != nil {
 					return err
@@ -118,7 +118,7 @@ var scenarios = []scenario{
 			if err := s.restart(0, backend.Booting); err != nil {
 				return err
 			}
-			s.pause(40 * time.Second)
+			s.outage(40 * time.Second)
 			return s.heal(0)
 		},
 	},
@@ -133,7 +133,7 @@ var scenarios = []scenario{
 				if err := s.end(i); err != nil {
 					return err
 				}
-				s.pause(time.Second)
+				s.outage(time.Second)
 				if err := s.restart(i, backend.Well); err != nil {
 					return err
 				}
@@ -159,7 +159,7 @@ var scenarios = []scenario{
 // kill kills a backend, and starts it again.
 func kill(s *stage) error {
 	s.kill(0)
-	s.pause(5 * time.Second)
+	s.outage(5 * time.Second)
 	return s.restart(0, backend.Well)
 }
 
@@ -167,7 +167,7 @@ func freeze(s *stage) error {
 	if err := s.freeze(0); err != nil {
 		return err
 	}
-	s.pause(7 * time.Second)
+	s.outage(7 * time.Second)
 	return s.thaw(0)
 }
 
@@ -176,7 +176,7 @@ func misbehave(mode backend.Mode) func(*stage) error {
 		if err := s.set(0, mode); err != nil {
 			return err
 		}
-		s.pause(5 * time.Second)
+		s.outage(5 * time.Second)
 		return s.heal(0)
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -99,6 +100,10 @@ func (s *stage) pause(d time.Duration) {
 	}
 	time.Sleep(time.Until(end))
 }
+
+// outage lets a fault last for that long, and up to a second longer: the peers
+// check every second, and some of them in step with the beginning of the fault.
+func (s *stage) outage(d time.Duration) { s.pause(d + rand.N(phase)) }
 
 // sicken notes that a backend is not well from now on, recover that it is
 // again.

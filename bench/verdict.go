@@ -95,9 +95,9 @@ type shares struct {
 	answers []answer
 }
 
-// answer is when a backend answered.
+// answer is when a backend answered a request, which was due at due.
 type answer struct {
-	at      time.Duration
+	due, at time.Duration
 	backend string
 }
 
@@ -107,37 +107,37 @@ func (s *shares) add(sample load.Sample) {
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.answers = append(s.answers, answer{sample.Start + sample.Took, sample.Backend})
+	s.answers = append(s.answers, answer{sample.Start, sample.Start + sample.Took, sample.Backend})
 }
 
 // equalSince returns the first moment, not before from, from which on every
 // backend gave a fair share of the answers of a window, and zero if there was
-// none so far.
+// none so far. Requests from before do not count: those that have waited for
+// a backend all the time say nothing about where a peer sends them now.
 func (s *shares) equalSince(from time.Duration) time.Duration {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	slices.SortFunc(s.answers, func(a, b answer) int { return int(a.at - b.at) })
-	begin, end := 0, 0
-	count := make(map[string]int)
-	for begin < len(s.answers) {
-		start := s.answers[begin]
-		if start.at < from {
-			begin++
-			end = max(end, begin)
-			continue
+	var answers []answer
+	for _, a := range s.answers {
+		if a.due >= from {
+			answers = append(answers, a)
 		}
-		for end < len(s.answers) && s.answers[end].at < start.at+shareWindow {
-			count[s.answers[end].backend]++
+	}
+	slices.SortFunc(answers, func(a, b answer) int { return int(a.at - b.at) })
+	end := 0
+	count := make(map[string]int)
+	for begin, start := range answers {
+		for end < len(answers) && answers[end].at < start.at+shareWindow {
+			count[answers[end].backend]++
 			end++
 		}
-		if end == len(s.answers) {
+		if end == len(answers) {
 			return 0 // the window is not over
 		}
 		if len(count) == backendCount && even(count, end-begin) {
 			return start.at
 		}
 		count[start.backend]--
-		begin++
 	}
 	return 0
 }

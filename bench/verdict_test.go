@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -25,9 +26,11 @@ func TestEqualSince(t *testing.T) {
 		samples []load.Sample
 		want    time.Duration
 	}{
-		"nothing":      {nil, 0},
-		"not long":     {answers(time.Second, 1400*ms, "a", "b", "c"), 0},
-		"at once":      {answers(time.Second, 3*time.Second, "a", "b", "c"), time.Second},
+		"nothing":  {nil, 0},
+		"not long": {answers(time.Second, 1400*ms, "a", "b", "c"), 0},
+		"at once":  {answers(time.Second+ms, 3*time.Second, "a", "b", "c"), time.Second + ms},
+		"only those that have waited for it": {append(answers(time.Second+ms, 3*time.Second, "a", "b"), slices.Repeat(
+			[]load.Sample{{Start: 900 * ms, Took: 300 * ms, Backend: "c"}}, 100)...), 0},
 		"never":        {answers(time.Second, 3*time.Second, "a", "b"), 0},
 		"before":       {answers(0, time.Second, "a", "b", "c"), 0},
 		"not as often": {answers(time.Second, 3*time.Second, "a", "b", "a", "b", "c"), 0},

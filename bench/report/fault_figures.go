@@ -49,7 +49,7 @@ var faultFigures = []figure{
 	},
 	{
 		name:      "Return to a full share",
-		means:     "In milliseconds, from the moment that all backends were well again to the first half second in which each gave at least two thirds of an equal share of the answers; \"never\" is more than 20 s.",
+		means:     "In milliseconds, from the moment that all backends were well again to the first half second in which each gave at least two thirds of an equal share of the answers, those to earlier requests left out; \"never\" is more than 20 s.",
 		of:        func(o Outcome) float64 { return never(o.FullShare, o) },
 		tolerance: enough,
 	},

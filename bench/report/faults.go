@@ -46,7 +46,7 @@ func (f Faults) markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `## Faults
 
-What clients see while backends fail. Three backends, each of which takes 30 ms for a request, and two clients that send at a steady pace, 250 GET and 50 POST requests a second unless the fault says otherwise, whether or not earlier ones have been answered. They give up after 10 s, again unless it does, and open a connection again, as a browser would, only if it was lost before anything came back and it was new or the request a GET. Health checks pass at a port of their own. The moment of a fault is random.
+What clients see while backends fail. Three backends, each of which takes 30 ms for a request, and two clients that send at a steady pace, 250 GET and 50 POST requests a second unless the fault says otherwise, whether or not earlier ones have been answered. They give up after 10 s, again unless it does, and open a connection again, as a browser would, only if it was lost before anything came back and it was new or the request a GET. Health checks pass at a port of their own. The moment of a fault is random, and it lasts up to a second longer than said here, lest it end in step with the checks of a peer.
 
 `)
 	cell := fmt.Sprintf("the median of %d repetitions (lowest–highest)", f.Repeat)
@@ -66,8 +66,9 @@ What clients see while backends fail. Three backends, each of which takes 30 ms 
 	}
 	out.WriteString(strings.Replace(markdown(lines), "--:", "---", 1) + "\n")
 	out.WriteString("![GET errors](plots/fault_errors.svg)\n\n![Slowest GET](plots/fault_slowest.svg)\n\n")
-	cells := 0
-	lost := [][]string{{"figure", "fault", "peer", "its figure", "the best", "whose"}}
+	var cells int
+	var all []loss
+	lost := [][]string{{"figure", "fault", "peer", "its figure", "the best", "whose", "every time"}}
 	for _, what := range faultFigures {
 		fmt.Fprintf(&out, "### %s\n\n%s\n\n", what.name, what.means)
 		for _, reloads := range []bool{false, true} {
@@ -84,22 +85,45 @@ What clients see while backends fail. Three backends, each of which takes 30 ms 
 				name += ", reloads"
 			}
 			for _, l := range losses {
-				lost = append(lost, []string{name, l.row, l.peer, l.figure.String(), short(l.best), l.by})
+				always := ""
+				if l.clear {
+					always = "yes"
+				}
+				lost = append(lost, []string{name, l.row, l.peer, l.figure.String(), l.best.String(), l.by, always})
 			}
+			all = append(all, losses...)
 			out.WriteString(reloadTitle(reloads) + t.markdown(losses) + "\n")
 		}
 	}
 	out.WriteString(f.variants())
-	fmt.Fprintf(&out, "### Where it loses\n\nIn %d of %d cells `load_balance` is worse than the best of the others.\n\n", len(lost)-1, cells)
-	if len(lost) > 1 {
+	fmt.Fprintf(&out, "### Where it loses\n\nIn %d of %d cells `load_balance` is worse than the best of the others, by medians: the best of several of about the same quality is better than any one of them. %s\n\n", len(all), cells, byPeer(all))
+	if len(all) > 0 {
 		out.WriteString(whyLost)
 		out.WriteString(details("All of them", markdown(lost)))
 	}
 	return out.String()
 }
 
+// byPeer says whose losses they are, and how many are so in every repetition.
+func byPeer(losses []loss) string {
+	var parts []string
+	for _, peer := range distinct(losses, func(l loss) string { return l.peer }) {
+		n, clear := 0, 0
+		for _, l := range losses {
+			if l.peer == peer {
+				n++
+				if l.clear {
+					clear++
+				}
+			}
+		}
+		parts = append(parts, fmt.Sprintf("`%s` in %d, of which in %d every repetition was worse than any of the best.", peer, n, clear))
+	}
+	return strings.Join(parts, " ")
+}
+
 // whyLost says what most losses come from.
-const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. With equal options, a failed request leads to a check at once, and from then on there is one about every second: an outage of whole seconds, as here, ends close to one, and whether shortly before or after it makes a second's difference. And when all are down, requests wait, to come to the first backend that is back all together.
+const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. And when all are down, requests wait if they may, which takes longer than to fail, to come to the first backend that is back all together.
 
 `
 

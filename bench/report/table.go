@@ -36,14 +36,15 @@ type row struct {
 // ours reports whether a peer is this load balancer.
 func ours(peer string) bool { return strings.HasPrefix(peer, "load_balance") }
 
-// best is the best median of the others, and whether there is one.
-func (t table) best(r row, better order) (best float64, who string) {
+// best is the figure of the others with the best median, and whose it is, ""
+// if there is none.
+func (t table) best(r row, better order) (best spread, who string) {
 	for i, f := range r.figures {
 		if ours(t.peers[i]) || f.none() {
 			continue
 		}
-		if who == "" || beats(f.mid, best, better) {
-			best, who = f.mid, t.peers[i]
+		if who == "" || beats(f.mid, best.mid, better) {
+			best, who = f, t.peers[i]
 		}
 	}
 	return best, who
@@ -56,10 +57,11 @@ func beats(a, b float64, better order) bool {
 
 // loss is a figure of ours that is worse than the best of the others.
 type loss struct {
-	row, peer string
-	figure    spread
-	best      float64
-	by        string
+	row, peer    string
+	figure, best spread
+	by           string
+	// clear says that every repetition was worse than any of the best.
+	clear bool
 }
 
 // losses are all of the table. Figures that differ by less than the tolerance,
@@ -72,8 +74,9 @@ func (t table) losses(better order, tolerance float64) []loss {
 			if !ours(t.peers[i]) || f.none() || who == "" {
 				continue
 			}
-			if beats(best, f.mid, better) && !(math.Abs(f.mid-best) <= tolerance*math.Abs(best)) {
-				all = append(all, loss{r.name, t.peers[i], f, best, who})
+			if beats(best.mid, f.mid, better) && !(math.Abs(f.mid-best.mid) <= tolerance*math.Abs(best.mid)) {
+				clear := better == lowerIsBetter && best.high < f.low || better == higherIsBetter && best.low > f.high
+				all = append(all, loss{r.name, t.peers[i], f, best, who, clear})
 			}
 		}
 	}

@@ -61,6 +61,25 @@ func TestMarkdownMarksLosses(t *testing.T) {
 	}
 }
 
+func TestClearLosses(t *testing.T) {
+	of := func(values ...float64) spread { return spreadOf(values) }
+	for name, tc := range map[string]struct {
+		ours, other spread
+		better      order
+		want        string
+	}{
+		"every time":   {of(4, 5, 6), of(1, 2, 3), lowerIsBetter, "`load_balance` in 1, of which in 1 every repetition was worse than any of the best."},
+		"mostly":       {of(3, 5, 6), of(1, 2, 3), lowerIsBetter, "`load_balance` in 1, of which in 0 every repetition was worse than any of the best."},
+		"less, always": {of(1, 2, 3), of(4, 5, 6), higherIsBetter, "`load_balance` in 1, of which in 1 every repetition was worse than any of the best."},
+		"better":       {of(1, 2, 3), of(4, 5, 6), lowerIsBetter, ""},
+	} {
+		table := table{"fault", []string{"load_balance", "A"}, []row{{"x", []spread{tc.ours, tc.other}}}}
+		if got := byPeer(table.losses(tc.better, 0)); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestRatio(t *testing.T) {
 	cell := Cell{Protocol: "HTTP/2", Connections: 64, Size: 1000, Up: 4}
 	slice := func(peer string, round int, cpu float64, errors int) Slice {
