@@ -2,28 +2,47 @@ package healthcheck
 
 import "time"
 
-// comebackTime is how long after a comeback requests ask for those that are
-// still down.
+// comebackTime is how long after a comeback AskDown asks for checks.
 const comebackTime = 10 * time.Second
 
-// AskDown asks for checks of the targets that are down, within the limits of
-// Ask, if not long ago all of the group were and one of them has come back
-// since: what ended there is likely to end elsewhere, and the one that is back
+// comesBack notes that the group has a target in rotation again, after all were
+// down: what ended there is likely to end elsewhere, and the one that is back
 // should not have to serve alone until the others have their turns on the
-// ladder. The pool calls it from time to time while it has requests.
+// ladder. If requests wait, for which it was checked, some of the others are
+// checked at once.
+func (g *Group) comesBack(asked bool, now time.Time) {
+	g.comeback = now
+	if !asked {
+		return
+	}
+	down := g.down()
+	for _, t := range down[:min(len(down), askMost)] {
+		if rec := t.rec.Load(); t.checks(rec) && !t.idle {
+			g.registry.extra(rec, dialGap, now)
+		}
+	}
+}
+
+// AskDown asks for checks of the targets that are down, within the limits of
+// Ask, if the group had a comeback not long ago. The pool calls it from time
+// to time while it has requests.
 func (g *Group) AskDown() {
 	g.registry.update(func(now time.Time) {
-		if g.closed || now.Sub(g.comeback) >= comebackTime {
-			return
+		if !g.closed && now.Sub(g.comeback) < comebackTime {
+			g.ask(g.down(), now)
 		}
-		var down []*Target
-		for _, t := range g.targets {
-			if t.rec.Load().state.Status == Down {
-				down = append(down, t)
-			}
-		}
-		g.ask(down, now)
 	})
+}
+
+// down returns the targets that are down.
+func (g *Group) down() []*Target {
+	var down []*Target
+	for _, t := range g.targets {
+		if t.rec.Load().state.Status == Down {
+			down = append(down, t)
+		}
+	}
+	return down
 }
 
 // comebacks returns when groups had their comebacks, by the names of their

@@ -1,14 +1,18 @@
 package healthcheck
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
-// When one of several that are all down comes back, requests go on to ask for
-// the others, once a second for ten seconds, over reloads too.
+// When one of several that are all down comes back, the others are checked at
+// once, and requests go on to ask for them, once a second for ten seconds, over
+// reloads too.
 func TestComeback(t *testing.T) {
 	for name, reloads := range map[string][]float64{"undisturbed": nil, "while reloading": {4.6, 6.6, 8.6, 10.6}} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(l *lab) {
-				a, b, c := l.backend("a", "f"), l.backend("b", "f"), l.backend("c", "f")
+				a, b, c := l.slow("a", "f", 10*time.Millisecond), l.backend("b", "f"), l.backend("c", "f")
 				pools := func() *pool { return &pool{set: hourly(), backends: []*backend{a, b, c}} }
 				p := pools()
 				l.start(p)
@@ -29,20 +33,21 @@ func TestComeback(t *testing.T) {
 						l.equal("statuses", p.statuses(), "up down down")
 					case 6.75:
 						b.says("p")
-					case 7.25:
+					case 7.5:
 						l.equal("statuses", p.statuses(), "up up down")
 					}
 				}
 				l.equal("checks of a", a.checks(), seconds(0, 3, 4))
-				l.equal("checks of b", b.checks(), seconds(0, 3, 4, 5, 6, 7))
-				l.equal("checks of c", c.checks(), seconds(0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13))
+				l.equal("checks of b", b.checks(), seconds(0, 3, 4, 4.25, 5.25, 6.25, 7.25))
+				l.equal("checks of c", c.checks(), seconds(0, 3, 4, 4.25, 5.25, 6.25, 7.25, 8.25, 9.25, 10.25, 11.25, 12.25, 13.25))
 				l.equal("known: only shown", p.known(2), "down 1 1h0m0s")
 			})
 		})
 	}
 }
 
-// After a start, or while another one serves, the schedule is enough.
+// After a start, or while another one serves, or nobody waits, the schedule is
+// enough.
 func TestNoComeback(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a, b, c := l.backend("a", "p"), l.backend("b", "f"), l.backend("c", "f")
@@ -58,6 +63,16 @@ func TestNoComeback(t *testing.T) {
 		}
 		l.equal("statuses", p.statuses(), "up down up")
 		l.equal("checks", b.checks(), seconds(0))
+		c.says("f")
+		a.says("fp")
+		p.targets[2].CheckNow()
+		p.targets[0].CheckNow()
+		l.at(3000)
+		p.AskDown()
+		l.equal("statuses", p.statuses(), "down down down")
+		l.at(2*3600 + 10)
+		l.equal("back by schedule", p.statuses(), "up down down")
+		l.equal("checks", b.checks(), seconds(0, 3600, 7200))
 	})
 }
 

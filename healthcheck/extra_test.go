@@ -301,6 +301,23 @@ func TestCheckSoon(t *testing.T) {
 	})
 }
 
+// An operator does not wait for what a dial error has asked for later.
+func TestCheckNowIsNotPutOff(t *testing.T) {
+	inLab(t, func(l *lab) {
+		b := l.backend("b", "p")
+		p := &pool{set: hourly(), backends: []*backend{b}}
+		l.start(p)
+		l.at(1)
+		p.targets[0].CheckSoon()
+		l.at(1.1)
+		p.targets[0].CheckSoon()
+		l.at(1.15)
+		p.targets[0].CheckNow()
+		l.at(10)
+		l.equal("checks", b.checks(), seconds(0, 1, 1.15))
+	})
+}
+
 func TestCheckSoonTakesAKilledBackendOut(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a, b := l.backend("a", "p"), l.backend("b", "pf")

@@ -251,7 +251,7 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 	})
 	r.weigh(rec, report, now)
 	if e.From == Down && vacant && !t.group.vacant() {
-		t.group.comeback = now
+		t.group.comesBack(check.extra, now)
 	}
 	if e.From == Up && e.To != Up && !report.Answered {
 		r.leave(rec)
@@ -311,12 +311,12 @@ func (r *Registry) readmit(t *Target) {
 // as soon as there may be one. If a check is under way, which may have passed
 // the point of failure already, another one follows it unless it fails.
 func (r *Registry) extra(rec *record, gap time.Duration, now time.Time) {
-	if !rec.extraAt.IsZero() {
-		return
-	}
 	at := now
 	if earliest := rec.extraLast.Add(gap); earliest.After(at) {
 		at = earliest
+	}
+	if !rec.extraAt.IsZero() && !at.Before(rec.extraAt) {
+		return
 	}
 	if rec.running == nil && !at.After(now) {
 		r.begin(rec, true, now)

@@ -18,10 +18,10 @@ func TestLaterOnesOfAComeback(t *testing.T) {
 		synctest.Wait()
 		for _, step := range []struct {
 			back string
-			want string // a second later at the latest
+			want string // two seconds later at the latest
 		}{{"", ""}, {"c:1", "c"}, {"a:1", "ac"}, {"b:1", "abc"}} {
 			l.set(false, step.back)
-			for end := time.Now().Add(time.Second + 2*askWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(2*time.Second + 2*askWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				_, _ = l.request(t).try()
 			}
 			if in := l.in(); in != step.want {
