@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -68,7 +66,7 @@ func (c *caddyProcess) ask(t testing.TB, method, path string, header http.Header
 func (c *caddyProcess) request(method, path string, header http.Header, body string) (resp *http.Response, answer string, err error) {
 	for range 5 {
 		resp, answer, err = c.requestOnce(method, path, header, body)
-		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, io.EOF) {
+		if !isReset(err) {
 			break
 		}
 	}
@@ -299,7 +297,7 @@ func TestAdminCheck(t *testing.T) {
 			<-release
 		}
 	})
-	options := "health_interval 1h\nhealth_timeout 1m\nstart_wait 0"
+	options := "health_interval 1h\nhealth_jitter 0\nhealth_timeout 1m\nstart_wait 0"
 	c := launch(t, site(freeAddr(t), to(w.addr, "name slow", "health_uri /slow", options))+
 		site(freeAddr(t), to(w.addr, "name quick", "health_uri /quick", options)))
 	first := []string{<-asked, <-asked}
@@ -368,7 +366,7 @@ func TestAdminReadmit(t *testing.T) {
 func TestAdminErrors(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := launch(t, site(freeAddr(t), to(w.addr, "name pool", "health_interval 1h")))
+	c := launch(t, site(freeAddr(t), to(w.addr, "name pool", "health_interval 1h", "health_jitter 0")))
 	c.waitStatus(t, "up", w.addr)
 	up := "?upstream=" + w.addr
 	for _, tt := range []struct {

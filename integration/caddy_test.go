@@ -167,8 +167,15 @@ func (c *caddyProcess) upstream(t testing.TB, address string) admin.Upstream {
 func (c *caddyProcess) waitStatus(t testing.TB, status string, addresses ...string) {
 	t.Helper()
 	for _, address := range addresses {
-		eventually(t, address+" is "+status, func() bool { return c.upstream(t, address).Status == status })
+		eventually(t, address+" is "+status, func() bool { return settled(c.upstream(t, address), status) })
 	}
+}
+
+// settled reports whether a row has that status and, if it is up, requests go
+// there, unless something else keeps them away.
+func settled(row admin.Upstream, status string) bool {
+	return row.Status == status &&
+		(status != "up" || row.InRotation || row.Operator != "ready" || row.EjectedUntil != nil || row.Weight == 0)
 }
 
 // goroutines returns how many goroutines Caddy has.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -87,11 +88,18 @@ func (l *load) run() {
 	}
 }
 
+// isReset reports whether a connection was lost before there was an answer, as
+// happens at a reload: who writes after the reset has been read gets another
+// error.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
+}
+
 func (l *load) one() {
 	defer l.sent.Done()
 	start := time.Now()
 	served, err := l.send()
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) {
+	if isReset(err) {
 		l.redials.Add(1)
 		served, err = l.send()
 	}

@@ -264,7 +264,7 @@ func TestCommandCheckAndReadmit(t *testing.T) {
 	well.waitChecks(t, 2)
 
 	gone.sick.Store(false)
-	if out := c.succeed(t, "upstreams", "readmit", gone.addr); !strings.Contains(out, "down") {
+	if out := c.succeed(t, "upstreams", "readmit", gone.addr); !strings.Contains(out, gone.addr) || strings.Contains(out, "retired") {
 		t.Errorf("got %s", out)
 	}
 	c.waitStatus(t, "up", gone.addr)

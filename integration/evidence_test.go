@@ -75,7 +75,7 @@ func TestFrozenBackendIsRescuedAfterReload(t *testing.T) {
 	for name, changed := range map[string]string{"equal config": "", "another check": "health_uri /other"} {
 		t.Run(name, func(t *testing.T) {
 			backends, addresses := startBackends(t, 2, 0)
-			options := []string{"health_timeout 200ms", "lb_policy first"}
+			options := []string{"health_timeout 1s", "lb_policy first"}
 			site, url := balancedSite(t, strings.Join(addresses, " "), options...)
 			c := startCaddy(t, site)
 			c.waitInRotation(t, addresses...)
@@ -175,6 +175,7 @@ func TestCase_n340(t *testing.T) {
 	if status, body := get(t, url); status != http.StatusOK || body != b.addr {
 		t.Errorf("status %d: %s", status, body)
 	}
+	eventually(t, "it is logged", func() bool { return len(c.logged("upstream is ejected: its requests failed")) > 0 })
 	if lines := c.logged("upstream is ejected: its requests failed"); len(lines) != 1 || lines[0]["reason"] != "response broken off" {
 		t.Errorf("log lines %v", lines)
 	}
@@ -315,7 +316,7 @@ func TestCase_c1069_c5398(t *testing.T) {
 	goroutines, memory := c.goroutines(t), c.memory(t)
 	send(n)
 	more, grown := c.goroutines(t)-goroutines, c.memory(t)-memory
-	if more > 20 || grown > 20<<20 && !raceEnabled {
+	if more > 100 || grown > 20<<20 && !raceEnabled {
 		t.Errorf("%d goroutines and %d bytes more", more, grown)
 	}
 	t.Logf("after %d failed requests: %d goroutines and %d KB more", n, more, grown>>10)
@@ -345,6 +346,9 @@ func TestEjectedWithoutChecks(t *testing.T) {
 	site, url := balancedSite(t, addrs(a, b), "health_protocol none", "health_interval 200ms", "health_increment 0",
 		"fail_duration 1m", "max_fails 1")
 	c := startCaddy(t, site)
+	for range 2 { // one of them ejects it
+		get(t, url)
+	}
 	l := startLoad(url, http.MethodGet, "", 100, patience)
 	eventually(t, "two trials have failed", func() bool { return a.requests.Load() >= 3 })
 	if n := a.requests.Load(); n > 4 {
@@ -368,10 +372,10 @@ func TestBenefitOfTheDoubt(t *testing.T) {
 		}
 	}
 	a, b := newBackend(t, health, nil), newBackend(t, nil, nil)
-	site, url := balancedSite(t, addrs(a, b), "health_interval 200ms", "health_timeout 300ms")
+	site, url := balancedSite(t, addrs(a, b), "health_interval 200ms", "health_timeout 2s")
 	c := startCaddy(t, site)
 	c.waitInRotation(t, a.addr, b.addr)
-	l := startLoad(url, http.MethodGet, "", 200, patience)
+	l := startLoad(url, http.MethodGet, "", paced(200), patience)
 	l.waitDone(t, 20)
 	ill.Store(true)
 	probes := a.probes.Load()

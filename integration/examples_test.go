@@ -96,7 +96,7 @@ func TestExampleSticky(t *testing.T) {
 		c.waitStatus(t, "up", b.addr)
 	}
 
-	browsers := make([]*browser, 20)
+	browsers := make([]*browser, 40)
 	homes := make([]string, len(browsers))
 	visit := func(i int) string {
 		t.Helper()

@@ -46,7 +46,7 @@ func startSteady(t testing.TB) *steady {
 	s := &steady{w: newWitness(t, nil)}
 	addr := freeAddr(t)
 	s.url = "http://" + addr
-	s.caddyProcess = launch(t, site(addr, to(s.w.addr, "name steady", "health_interval 1h")))
+	s.caddyProcess = launch(t, site(addr, to(s.w.addr, "name steady", "health_interval 1h", "health_jitter 0")))
 	s.waitStatus(t, "up", s.w.addr)
 	get(t, s.url)
 	s.rows = s.shown(t)

@@ -436,7 +436,7 @@ func listenRange(t testing.TB, n int) (listeners []net.Listener, first int) {
 		listeners, first = []net.Listener{ln}, ln.Addr().(*net.TCPAddr).Port
 		for len(listeners) < n {
 			addr := fmt.Sprintf("127.0.0.1:%d", first+len(listeners))
-			if _, taken := stable.LoadOrStore(addr, true); taken {
+			if !claim(addr) {
 				break
 			}
 			ln, err := net.Listen("tcp", addr)
@@ -584,7 +584,7 @@ func TestKindHTTP3Restarted(t *testing.T) {
 			serveHTTP3(t, steady.addr, config, steady)
 			first := serveHTTP3(t, ends.addr, config, ends)
 			addr := freeAddr(t)
-			c := launch(t, site(addr, to("https://"+steady.addr+" https://"+ends.addr, flipping, "health_timeout 300ms",
+			c := launch(t, site(addr, to("https://"+steady.addr+" https://"+ends.addr, flipping, "health_timeout 2s",
 				"transport http {\nversions 3\ntls_trust_pool file "+ca.file+"\ntls_server_name backend.internal\n}")))
 			c.waitStatus(t, "up", steady.addr, ends.addr)
 			serve := func(want int64) {

@@ -124,8 +124,12 @@ func TestLadderFirstDelay_t6550(t *testing.T) {
 		t.Errorf("got %s, %d ms", row.Status, row.DelayMS)
 	}
 	p.sick.Store(true)
-	c.waitStatus(t, "down", p.addr)
-	if row := c.upstream(t, p.addr); row.DelayMS != 800 {
+	var row admin.Upstream
+	eventually(t, "it is down", func() bool {
+		row = c.upstream(t, p.addr)
+		return row.Status == "down"
+	})
+	if row.Failures == 1 && row.DelayMS != 800 {
 		t.Errorf("got %d ms", row.DelayMS)
 	}
 	p.sick.Store(false)
@@ -159,6 +163,7 @@ func TestLadderFirstCheckFails_h3405(t *testing.T) {
 	if status, _ := get(t, "http://"+addr); status != 200 {
 		t.Errorf("got status %d", status)
 	}
+	eventually(t, "both are logged", func() bool { return len(c.logged("upstream is up")) > 0 })
 	if down, up := c.logged("upstream is down"), c.logged("upstream is up"); len(down) != 1 || len(up) != 1 || up[0]["from"] != "down" {
 		t.Errorf("logged %v, %v", down, up)
 	}
@@ -242,6 +247,9 @@ func TestLadderLogLevels_c6415(t *testing.T) {
 			}
 			c := launch(t, site(freeAddr(t), to(p.addr, "health_uri /health", "health_interval 5ms", "health_increment 0", "health_max_failures never")), global...)
 			eventually(t, "a hundred checks have failed", func() bool { return c.upstream(t, p.addr).Failures >= 100 })
+			eventually(t, "they are logged", func() bool {
+				return len(c.lines(p.addr, "warn")) > 0 && (level == "info" || len(c.lines(p.addr, "debug")) >= 95)
+			})
 			if warned := c.lines(p.addr, "warn"); len(warned) != 1 {
 				t.Errorf("%d lines at warn, want 1: %q", len(warned), warned)
 			}
@@ -266,7 +274,7 @@ func TestLadderFirstResult_c6419_e4942(t *testing.T) {
 		dead:      {"down", "warn", "unhealthy"},
 	} {
 		c.waitStatus(t, want.status, addr)
-		eventually(t, want.event+" is emitted", func() bool { return len(c.events(addr)) > 0 })
+		eventually(t, want.event+" is emitted and logged", func() bool { return len(c.events(addr)) > 0 && len(c.lines(addr, want.level)) > 0 })
 		if lines := c.lines(addr, want.level); len(lines) != 1 || !strings.Contains(lines[0], `"from":"unknown","to":"`+want.status+`"`) {
 			t.Errorf("%s: logged %q", addr, lines)
 		}
@@ -306,6 +314,7 @@ func TestLadderRetirement(t *testing.T) {
 			t.Errorf("retired: %+v, until %s", row, readmitted)
 		}
 	}
+	eventually(t, "it is logged", func() bool { return len(c.lines(p.addr, "error")) > 0 })
 	if lines := c.lines(p.addr, "error"); len(lines) != 1 || !strings.Contains(lines[0], retiredLine) || !strings.Contains(lines[0], `"readmitted":`) {
 		t.Errorf("loud lines: %q", lines)
 	}

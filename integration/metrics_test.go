@@ -177,10 +177,10 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	slow := newBackend(t, nil, hanging(gate))
 	frozen := startBackend(t, 0)
 	dead := refusing(t)
-	quiet := "health_interval 1h" // checked once
+	quiet := "health_interval 1h\nhealth_jitter 0" // checked once
 	statuses, statusesURL := balancedSite(t, well.addr, "name statuses", quiet)
 	retried, retriedURL := balancedSite(t, hangs.addr+" "+well.addr, "name retried", quiet, "lb_policy first")
-	rescued, rescuedURL := balancedSite(t, frozen.addr+" "+well.addr, "name rescued", "health_uri /health", "health_timeout 200ms", quiet, "lb_policy first")
+	rescued, rescuedURL := balancedSite(t, frozen.addr+" "+well.addr, "name rescued", "health_uri /health", "health_timeout 1s", quiet, "lb_policy first")
 	canceled, canceledURL := balancedSite(t, slow.addr, "name canceled", quiet)
 	unserved, unservedURL := balancedSite(t, dead, "name unserved", "health_increment 1h", "health_max_interval 2h", quiet)
 	c := startCaddy(t, statuses+retried+rescued+canceled+unserved)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,12 @@ import (
 // its checks go on; one in maintenance gets neither.
 func TestAdminModes(t *testing.T) {
 	t.Parallel()
-	a, b := newBackend(t, nil, nil), newBackend(t, nil, nil)
+	var held sync.RWMutex // its checks
+	a := newBackend(t, func(http.ResponseWriter, *http.Request) {
+		held.RLock()
+		defer held.RUnlock()
+	}, nil)
+	b := newBackend(t, nil, nil)
 	web, api := freeAddr(t), freeAddr(t)
 	c := launch(t, site(web, to(addrs(a, b), "name web", "health_interval 50ms", "health_jitter 0"))+
 		site(api, to(addrs(a, b), "name api", "health_interval 1h")))
@@ -62,7 +68,9 @@ func TestAdminModes(t *testing.T) {
 		t.Errorf("%d checks in maintenance", n)
 	}
 
+	held.Lock()
 	rows = c.act(t, "ready?upstream="+a.addr)
+	held.Unlock()
 	for _, row := range rows {
 		if row["status"] != "unknown" || row["in_rotation"] != false {
 			t.Errorf("after maintenance: %v", row)
@@ -118,7 +126,7 @@ func TestAdminLeases(t *testing.T) {
 func TestAdminModeErrors(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, nil)
-	c := launch(t, site(freeAddr(t), to(w.addr, "name pool", "health_interval 1h")))
+	c := launch(t, site(freeAddr(t), to(w.addr, "name pool", "health_interval 1h", "health_jitter 0")))
 	c.waitStatus(t, "up", w.addr)
 	up := "?upstream=" + w.addr
 	type request struct {
@@ -191,7 +199,7 @@ func TestAdminModesOverReloads(t *testing.T) {
 	started := time.Now()
 	c.act(t, "drain?upstream="+a.addr)
 	c.act(t, "maint?upstream="+b.addr)
-	c.act(t, "drain?for=2s&upstream="+d.addr)
+	c.act(t, "drain?for=6s&upstream="+d.addr)
 	checks := len(b.probes())
 	reload(all, "name web", "health_interval 1h")
 	modes("drain maint drain")
@@ -205,11 +213,11 @@ func TestAdminModesOverReloads(t *testing.T) {
 	if n := len(b.probes()) - checks; n > 0 {
 		t.Errorf("%d checks in maintenance", n)
 	}
-	if time.Since(started) < 2*time.Second {
+	if time.Since(started) < 6*time.Second {
 		modes("drain maint drain")
 	}
 	eventually(t, "the lease ends", func() bool { return c.upstream(t, d.addr).InRotation })
-	if took := time.Since(started); took < 2*time.Second {
+	if took := time.Since(started); took < 6*time.Second {
 		t.Errorf("the lease ended after %s", took)
 	}
 	modes("drain maint ready")

@@ -201,8 +201,23 @@ func replies(text string) func(net.Conn) {
 	}
 }
 
-// stable remembers the addresses that listenStable has given out.
-var stable sync.Map
+// stable remembers the addresses that listenStable has given out, claims counts
+// them.
+var (
+	stable sync.Map
+	claims atomic.Int64
+)
+
+// claim reports whether nobody has had the address. When most have been had,
+// as after many runs in one process, those of tests long over are free again.
+func claim(addr string) bool {
+	if claims.Add(1) > 15_000 {
+		claims.Store(0)
+		stable.Clear()
+	}
+	_, taken := stable.LoadOrStore(addr, true)
+	return !taken
+}
 
 // listenStable opens a listener on loopback, on a port below those that the
 // system gives to clients and to those who want any port: nobody else's past
@@ -211,7 +226,7 @@ func listenStable(t testing.TB) net.Listener {
 	t.Helper()
 	for range 1000 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 12000+weakrand.IntN(20000))
-		if _, taken := stable.LoadOrStore(addr, true); taken {
+		if !claim(addr) {
 			continue
 		}
 		if ln, err := net.Listen("tcp", addr); err == nil {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -47,7 +45,7 @@ func (d *dialing) RoundTrip(req *http.Request) (resp *http.Response, err error) 
 	for range 10 {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		resp, err = d.Transport.RoundTrip(req)
-		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+		if !isReset(err) {
 			break
 		}
 		d.again.Add(1)

@@ -25,7 +25,7 @@ const trustLoopback = "servers {\n\t\ttrusted_proxies static 127.0.0.0/8\n\t}"
 // also over a reload that turns the order of the upstreams round.
 func TestStickinessSurvivesFlips(t *testing.T) {
 	t.Parallel()
-	const keys = 10
+	const keys = 20
 	var on atomic.Bool // whether the third one flips
 	var checks atomic.Int64
 	steady := []*witness{newWitness(t, nil), newWitness(t, nil)}

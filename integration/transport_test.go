@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -400,7 +399,7 @@ func getAfterReload(t testing.TB, url string) int {
 			resp.Body.Close()
 			return resp.StatusCode
 		}
-		if again == 4 || !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+		if again == 4 || !isReset(err) {
 			t.Fatal(err)
 		}
 	}
