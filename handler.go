@@ -42,7 +42,8 @@ type Handler struct {
 
 	// The name of the pool in the admin API, in logs and in events. What is
 	// known about an upstream goes with it over reloads. A second pool of the
-	// same name becomes name#2. Default: the first upstream's address.
+	// same name becomes name#2. Default: the first upstream's address,
+	// or "dynamic" if there is none.
 	Name string `json:"name,omitempty"`
 
 	// The upstreams to proxy to.
@@ -66,7 +67,7 @@ type Handler struct {
 
 	// What happens to a request when nothing is in rotation: `503` answers
 	// with that status and a Retry-After header, `try_all` tries all
-	// upstreams in turn. Default: `503`.
+	// upstreams in turn, but for those in maintenance. Default: `503`.
 	WhenAllDown string `json:"when_all_down,omitempty"`
 
 	pool *upstreams.Pool
@@ -81,8 +82,9 @@ type Handler struct {
 type LoadBalancing struct {
 	reverseproxy.LoadBalancing
 
-	// How many times a request is retried. 0 means not at all. Default: 5,
-	// or without limit if try_duration is set.
+	// How many times a request is retried. 0 means not at all, or, if
+	// try_duration is set, as often as that allows. Default: 5, or as often
+	// as try_duration allows if that is set.
 	Retries *int `json:"retries,omitempty"`
 }
 

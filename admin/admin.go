@@ -24,8 +24,8 @@ func init() {
 
 // API is the admin API of load_balance. All answers are JSON arrays with an
 // object per pool and upstream, see Upstream. Errors are in the form of
-// Caddy's admin API: 404 for an unknown upstream or pool, 405 for a wrong
-// method, 400 for a missing parameter or a bad value.
+// Caddy's admin API: 404 for an action on an unknown upstream or
+// pool, 405 for a wrong method, 400 for a missing parameter or a bad value.
 type API struct{}
 
 // CaddyModule returns the Caddy module information.
