@@ -1,6 +1,9 @@
 package healthcheck
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A config that is replaced leaves requests behind, which go on in its pools.
 // If what they wait for leaves rotation after that, as the newer config finds,
@@ -10,9 +13,19 @@ import "slices"
 func (r *Registry) stay(t *Target) {
 	place := t.key().place()
 	r.tidy(place)
-	if t.group.cfg.Owner.Waits(t) {
+	if t.group.cfg.Owner.Waits(t) && !slices.Contains(r.behind[place], t) {
 		r.behind[place] = append(r.behind[place], t)
 	}
+}
+
+// Stay tells that a request begins to wait for t although its group may be
+// closed.
+func (t *Target) Stay() {
+	t.registry.update(func(time.Time) {
+		if t.group.closed { // else it is remembered then
+			t.registry.stay(t)
+		}
+	})
 }
 
 // tidy forgets targets for which no request waits any more.

@@ -32,6 +32,47 @@ func TestRequestsLeftBehind(t *testing.T) {
 	}
 }
 
+// What no newer config has is remembered until the next reload after the last
+// request.
+func TestRequestsLeftBehindAtWhatIsGone(t *testing.T) {
+	inLab(t, func(l *lab) {
+		a, b := l.backend("a", "p"), l.backend("b", "p")
+		first := &pool{set: defaults(), backends: []*backend{a, b}}
+		only := func() *pool { return &pool{set: defaults(), backends: []*backend{b}} }
+		l.start(first)
+		first.wait(true)
+		l.at(1)
+		l.reload(only())
+		l.at(2)
+		l.reload(only())
+		l.locked(func(r *Registry) { l.equal("left behind", len(r.behind) > 0, true) })
+		first.wait(false)
+		l.at(3)
+		l.reload(only())
+		l.locked(func(r *Registry) { l.equal("left behind", len(r.behind), 0) })
+	})
+}
+
+// A request may begin to wait in a closed group.
+func TestRequestsThatComeLate(t *testing.T) {
+	inLab(t, func(l *lab) {
+		a, b := l.backend("a", "ppf"), l.backend("b", "p")
+		pools := func() *pool { return &pool{set: defaults(), backends: []*backend{a, b}} }
+		first := pools()
+		l.start(first)
+		l.at(1)
+		l.reload(pools())
+		first.wait(true)
+		first.targets[0].Stay()
+		first.targets[0].Stay()
+		l.at(20)
+		l.equal("told in the first", first.left(), "a")
+		first.wait(false)
+		l.at(40)
+		l.locked(func(r *Registry) { l.equal("left behind", len(r.behind), 0) })
+	})
+}
+
 // A request that an older config has left behind may ask for a check.
 func TestSilenceLeftBehind(t *testing.T) {
 	inLab(t, func(l *lab) {

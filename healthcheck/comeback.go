@@ -8,16 +8,16 @@ const comebackTime = 10 * time.Second
 // comesBack notes that the group has a target in rotation again, after all were
 // down: what ended there is likely to end elsewhere, and the one that is back
 // should not have to serve alone until the others have their turns on the
-// ladder. If requests wait, for which it was checked, some of the others are
-// checked at once.
+// ladder. If requests wait, for which it was checked, the others are checked at
+// once, as many as may be asked for.
 func (g *Group) comesBack(asked bool, now time.Time) {
 	g.comeback = now
 	if !asked {
 		return
 	}
-	down := g.down()
-	for _, t := range down[:min(len(down), askMost)] {
-		if rec := t.rec.Load(); t.checks(rec) && !t.idle {
+	for _, t := range g.down() {
+		if rec := t.rec.Load(); t.checks(rec) && !t.idle && rec.running == nil && g.mayAsk(now) {
+			g.markAsked(now)
 			g.registry.extra(rec, dialGap, now)
 		}
 	}

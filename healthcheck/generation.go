@@ -219,6 +219,9 @@ func (t *Target) drive(kept map[Key]standing, now time.Time) {
 	t.remember(rec.unfinished)
 	if s, ok := kept[key.place()]; ok {
 		rec.ejection, rec.operator, rec.tally = s.ejection, s.operator, s.tally
+		if rec.operator.mode == Maint { // though that of another pool is not
+			rec.next, rec.extraAt, rec.delay = time.Time{}, time.Time{}, 0
+		}
 		rec.show(false, now)
 	}
 }
@@ -286,6 +289,9 @@ func (r *Registry) close(g *Group) {
 // that one takes over as if the newer one had never been.
 func (r *Registry) end(gen *Generation, now time.Time) {
 	delete(r.provisional, gen.config)
+	for place := range r.behind { // also those that no newer config has
+		r.tidy(place)
+	}
 	i := slices.Index(r.generations, gen)
 	if i < 0 {
 		return

@@ -251,7 +251,7 @@ func (g *Group) Ask(of []*Target) bool {
 // ask is Ask with the lock held.
 func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
 	for range of {
-		if now.Sub(g.asked[g.askAt]) < askWindow {
+		if !g.mayAsk(now) {
 			break
 		}
 		t := of[g.turn%len(of)]
@@ -267,11 +267,20 @@ func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
 		if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
 			continue
 		}
-		g.asked[g.askAt] = now
-		g.askAt = (g.askAt + 1) % askMost
+		g.markAsked(now)
 		g.registry.begin(rec, true, now)
 	}
 	return waiting || g.extras > 0
+}
+
+// mayAsk reports whether there have been fewer than askMost such checks within
+// askWindow.
+func (g *Group) mayAsk(now time.Time) bool { return now.Sub(g.asked[g.askAt]) >= askWindow }
+
+// markAsked notes one of them.
+func (g *Group) markAsked(now time.Time) {
+	g.asked[g.askAt] = now
+	g.askAt = (g.askAt + 1) % askMost
 }
 
 // NextCheck returns the time of the earliest scheduled check of the group. It

@@ -66,7 +66,7 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 	case op.mode == Maint && from != Maint:
 		rec.pause()
 	case op.mode != Maint && from == Maint:
-		rec.forget()
+		rec.forget(now)
 	}
 	rec.show(true, now)
 	if op.mode != from {
@@ -78,7 +78,7 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 	if op.mode == Maint && from != Maint {
 		r.leave(rec)
 	}
-	if was && !rec.in {
+	if was && !rec.in || op.mode == Ready && from != Ready { // it may be what is left
 		t.group.recall(now)
 	}
 	if rec.running == nil {
@@ -95,10 +95,11 @@ func (rec *record) pause() {
 }
 
 // forget makes the record one of a target that was never checked.
-func (rec *record) forget() {
+func (rec *record) forget(now time.Time) {
 	from := rec.state.Status
 	rec.state = State{}
-	rec.reason = ""
+	rec.reason, rec.since = "", now
+	rec.returns = true
 	if rec.unchecked {
 		rec.state.Status = Up
 		rec.reason = "unchecked"

@@ -56,9 +56,11 @@ func TestMaint(t *testing.T) {
 		p.targets[0].SetMode(Ready, 0)
 		l.at(100)
 		l.equal("known", p.known(0), "unknown 0 -1ns")
+		l.equal("since", l.when(p.targets[0].Info().Since), 100*time.Second)
 		l.equal("checked at once", a.since(50), seconds(100))
 		l.at(101)
 		l.equal("known", p.known(0), "up 0 1m46s")
+		l.equal("back", l.when(p.targets[0].Back()), 101*time.Second)
 	})
 }
 
@@ -123,6 +125,55 @@ func TestMaintOfTheLast(t *testing.T) {
 		l.equal("in rotation", []bool{p.targets[2].InRotation(), p.targets[3].InRotation()}, []bool{true, false})
 		synctest.Wait()
 		l.equal("checks of the retired one", b.since(6), seconds(6))
+	})
+}
+
+// What was ejected or retired while it was drained is what is left when it is
+// ready again and nothing else is in rotation.
+func TestReadyOfTheLast(t *testing.T) {
+	inLab(t, func(l *lab) {
+		a, b, c := l.backend("a", "p"), l.backend("b", "pf"), l.backend("c", "p")
+		set := defaults()
+		set.MaxFailures = 1
+		p := &pool{set: set, backends: []*backend{a, b, c}}
+		l.start(p)
+		l.at(6)
+		p.targets[0].Eject("latency", failWindow)
+		l.equal("statuses", p.statuses(), "up retired up")
+		p.targets[0].SetMode(Drain, 0)
+		p.targets[1].SetMode(Drain, 0)
+		p.targets[2].SetMode(Drain, 0)
+		synctest.Wait()
+		l.equal("statuses", p.statuses(), "up retired up")
+		p.targets[1].SetMode(Ready, 0)
+		synctest.Wait()
+		l.equal("recalled", p.statuses(), "up down up")
+		l.equal("checks of the retired one", b.since(6), seconds(6))
+		p.targets[0].SetMode(Ready, 0)
+		l.equal("in rotation", p.targets[0].InRotation(), true)
+	})
+}
+
+// One in maintenance is not checked when a reload makes its check that of
+// another pool.
+func TestMaintKeepsChecksOfOthersAway(t *testing.T) {
+	inLab(t, func(l *lab) {
+		a := l.backend("a", "p")
+		pools := func(check string) []*pool {
+			return []*pool{
+				{name: "one", set: defaults(), check: check, backends: []*backend{a}},
+				{name: "two", set: hourly(), check: "same", backends: []*backend{a}},
+			}
+		}
+		first := pools("other")
+		l.start(first...)
+		l.at(1)
+		first[0].targets[0].SetMode(Maint, 0)
+		second := pools("same")
+		l.reload(second...)
+		l.at(3500)
+		l.equal("checks", a.since(1), seconds())
+		l.equal("known", second[0].known(0), "up 0 -1ns")
 	})
 }
 

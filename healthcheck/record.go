@@ -52,6 +52,9 @@ type record struct {
 	// not counted for the benefit of the doubt, unchecked that the target has
 	// no checks.
 	in, loud, void, doubted, unchecked bool
+	// returns says that the target has been in maintenance, and comes back
+	// with its next first result.
+	returns bool
 
 	// since is when the status was reached, reason why.
 	since  time.Time
@@ -91,7 +94,7 @@ func (rec *record) fork(key Key) *record {
 	forked := &record{
 		key: key, state: rec.state, since: rec.since, reason: rec.reason,
 		loud: rec.loud, last: rec.last, history: rec.history.clone(), delay: rec.delay, next: rec.next,
-		extraAt: rec.extraAt, unchecked: rec.unchecked,
+		extraAt: rec.extraAt, unchecked: rec.unchecked, returns: rec.returns,
 	}
 	if key.Pool == rec.key.Pool {
 		forked.ejection, forked.operator, forked.tally = rec.ejection, rec.operator, rec.tally
@@ -127,7 +130,7 @@ func (rec *record) move(from Status, reason string, now time.Time) {
 		rec.since = now
 		rec.tally.moved(from.String(), rec.state.Status.String())
 	}
-	rec.show(from != Unknown, now)
+	rec.show(from != Unknown || rec.returns, now)
 }
 
 // show shows state, ejection and mode, and tells the targets that follow. again

@@ -58,6 +58,9 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if first {
 		u.silence.begin(r.start)
 	}
+	if o.pool.closed.Load() { // a request that a reload has left behind
+		u.target.Stay()
+	}
 	o.pool.watch()
 	returned := false
 	defer func() {

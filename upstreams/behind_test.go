@@ -1,9 +1,12 @@
 package upstreams
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // A request that finds nothing in rotation, and goes on when its config has
@@ -47,4 +50,31 @@ func TestRequestLeftBehindFindsWhatComesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that makes its attempt only after its config was replaced is cut
+// loose as well when what it waits for leaves rotation.
+func TestLateAttemptIsRescued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := func(cfg *PoolConfig) {
+			cfg.Check.Interval = caddy.Duration(time.Hour)
+			cfg.Check.Timeout = caddy.Duration(2 * time.Second)
+		}
+		old := newLab(t, config)
+		old.start()
+		synctest.Wait()
+		newer := newLab(t, config)
+		newer.start()
+		old.pool.Close()
+		for _, l := range []*lab{old, newer} {
+			l.change(func() { l.hung["a:1"] = true })
+		}
+		old.pool.cursor.Store(uint64(len(all)) - 1) // a next
+		begin := time.Now()
+		first, err := old.request(t).try()
+		// looked at after 1 s, checked, which takes 2 s
+		if took := time.Since(begin); first != "a:1" || !errors.Is(err, errRescued) || took != 3*time.Second {
+			t.Errorf("%s: %v after %s", first, err, took)
+		}
+	})
 }

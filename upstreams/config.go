@@ -6,7 +6,8 @@ import "fmt"
 const (
 	// AnswerUnavailable answers 503 with a Retry-After header.
 	AnswerUnavailable = "503"
-	// TryAll tries all upstreams in turn, whatever their status.
+	// TryAll tries all upstreams in turn, whatever their status, but for those
+	// in maintenance.
 	TryAll = "try_all"
 )
 
@@ -28,7 +29,7 @@ type Config struct {
 	Weight int `json:"weight,omitempty"`
 
 	// Whether the upstream gets requests only while no other upstream is in
-	// rotation. Default: false.
+	// rotation, or when a request has tried all others. Default: false.
 	Backup bool `json:"backup,omitempty"`
 }
 

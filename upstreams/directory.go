@@ -28,7 +28,8 @@ type Upstream struct {
 	Target *healthcheck.Target
 	// Pool is the name of the pool, Address the address as configured.
 	Pool, Address string
-	// InRotation says whether it is eligible for new requests.
+	// InRotation says whether it is eligible for new requests, and the rotation
+	// has it.
 	InRotation bool
 	// Weight is its share of the turns, over all its places. Backup says that
 	// it gets requests only while no other is in rotation.
@@ -54,10 +55,14 @@ func (p *Pool) Each(f func(Upstream) bool) {
 	name, places := p.Name(), p.places.Load()
 	shown := make(map[*upstream]bool)
 	weights := p.weights()
+	in := make(map[*upstream]bool)
+	for _, u := range p.rotation.Load().eligible() {
+		in[u] = true
+	}
 	for _, at := range places.list {
 		if u := at.upstream; !shown[u] {
 			shown[u] = true
-			if !f(u.show(name, weights[u.address])) {
+			if !f(u.show(name, weights[u.address], in[u])) {
 				return
 			}
 		}
@@ -66,17 +71,18 @@ func (p *Pool) Each(f func(Upstream) bool) {
 		return
 	}
 	for _, address := range slices.Sorted(maps.Keys(places.byAddress)) {
-		if u := places.byAddress[address]; u.dynamic && !f(u.show(name, 1)) {
+		if u := places.byAddress[address]; u.dynamic && !f(u.show(name, 1, true)) {
 			return
 		}
 	}
 }
 
-// show returns what is known about an upstream of the pool of that name.
-func (u *upstream) show(pool string, weight int) Upstream {
+// show returns what is known about an upstream of the pool of that name. in says
+// that the rotation has it, or that requests make one of their own.
+func (u *upstream) show(pool string, weight int, in bool) Upstream {
 	shown := Upstream{
 		Info: u.target.Info(), Target: u.target, Pool: pool, Address: u.address,
-		InRotation: u.target.InRotation(), Weight: weight, Backup: u.tier == healthcheck.Backup,
+		InRotation: in && u.target.InRotation(), Weight: weight, Backup: u.tier == healthcheck.Backup,
 		InFlight: u.account.host.NumRequests(),
 		Requests: u.account.requests.Load(), Retries: u.account.retries.Load(),
 	}

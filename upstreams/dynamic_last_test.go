@@ -67,8 +67,16 @@ func TestEjectedDynamicUpstreamBecomesTheLast(t *testing.T) {
 	})
 }
 
-// No tenant's upstreams make up for another's.
+// No tenant's upstreams make up for another's, be the last one held in its
+// ejection or waiting for a trial.
 func TestLastUpstreamOfATenantStays(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"held": 0, "on trial": time.Minute} {
+		t.Run(name, func(t *testing.T) { lastOfATenant(t, wait) })
+	}
+}
+
+// lastOfATenant ejects one of two, and takes the other away after that long.
+func lastOfATenant(t *testing.T, wait time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{tenants: map[string]string{"one": "a:1 b:1", "two": "c:1"}}
 		l := newLab(t, func(cfg *PoolConfig) {
@@ -94,9 +102,17 @@ func TestLastUpstreamOfATenantStays(t *testing.T) {
 		s.mu.Lock()
 		s.tenants["one"] = out
 		s.mu.Unlock()
-		if address, _ := l.as(t, "one").try(); address != out {
-			t.Errorf("got %q, there is %s only", address, out)
+		time.Sleep(wait)
+		l.slowDown(time.Second)
+		for range 3 { // at the same time
+			a := l.as(t, "one")
+			go func() {
+				if address, _ := a.try(); address != out {
+					t.Errorf("got %q, there is %s only", address, out)
+				}
+			}()
 		}
+		time.Sleep(2 * time.Second)
 	})
 }
 

@@ -111,7 +111,9 @@ func (b *answer) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF && b.upstream != nil && b.request.Context.Err() == nil {
 		now := time.Now()
 		b.upstream.target.Failed(now)
-		b.request.pool.failed(b.request, b.upstream, "response broken off", now)
+		if b.good { // else it has been counted
+			b.request.pool.failed(b.request, b.upstream, "response broken off", now)
+		}
 		b.upstream = nil // once is enough
 	}
 	return n, err

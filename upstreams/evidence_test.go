@@ -94,6 +94,31 @@ func TestWhatEjects(t *testing.T) {
 	}
 }
 
+// An attempt counts once, though its status is unhealthy, its answer slow and
+// its body broken.
+func TestAnAttemptCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, unchecked(ejecting(2, time.Minute)))
+		l.start()
+		l.change(func() {
+			l.status["a:1"], l.slow, l.body = http.StatusInternalServerError, time.Second, brokenBody{io.ErrUnexpectedEOF}
+		})
+		for n, want := range []string{"abcd", "bcd"} {
+			l.pool.cursor.Store(uint64(len(all)) - 1) // a next
+			a := l.request(t)
+			a.req.Method = http.MethodPost // which waits for its answer
+			address, resp, err := a.answer()
+			if address != "a:1" || err != nil {
+				t.Fatalf("%s: %v", address, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			if in := l.in(); in != want {
+				t.Errorf("after %d: in rotation: %s, want %s", n+1, in, want)
+			}
+		}
+	})
+}
+
 // A connection becomes the response body, of which nobody may hide anything.
 func TestConnectionsAreNotWrapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

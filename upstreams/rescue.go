@@ -1,6 +1,7 @@
 package upstreams
 
 import (
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -18,8 +19,10 @@ type rescueError struct{}
 
 func (rescueError) Error() string { return "the upstream left rotation before it answered" }
 
-// Timeout makes it 504 if there is no retry after all.
-func (rescueError) Timeout() bool { return true }
+// Timeout makes it 504 if there is no retry after all, as a net.Error, which
+// has to have Temporary.
+func (rescueError) Timeout() bool   { return true }
+func (rescueError) Temporary() bool { return true }
 
 // Left implements healthcheck.Owner: attempts that wait for an upstream that
 // left rotation, because it does not answer or because of failed requests,
@@ -94,3 +97,9 @@ func (p *Pool) replayable(req *http.Request) bool {
 	size, buffer := req.ContentLength, p.cfg.RequestBuffers
 	return req.Body == nil || req.Body == http.NoBody || buffer < 0 || 0 <= size && size <= buffer
 }
+
+// Interface guards
+var (
+	_ net.Error         = errRescued
+	_ healthcheck.Owner = (*Pool)(nil)
+)
