@@ -123,7 +123,7 @@ func byPeer(losses []loss) string {
 }
 
 // whyLost says what most losses come from.
-const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. And when all are down, requests wait if they may, which takes longer than to fail, to come to the first backend that is back all together.
+const whyLost = `Most are those of the row with nothing but a health URI: it waits for a frozen backend for 5 s, the default of health_timeout, watches neither statuses nor bodies of traffic, answers 503 at once when all are down, and checks one that was down after 10 s, not every second. And when all are down, requests wait if they may, which takes longer than to fail; the thousand of them that come to the first backend that is back take all processors of this machine for a while.
 
 `
 
