@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +77,7 @@ func TestLastUpstreamOfATenantStays(t *testing.T) {
 }
 
 // lastOfATenant ejects one of two, and takes the other away after that long.
-func lastOfATenant(t *testing.T, wait time.Duration) {
+func lastOfATenant(t *testing.T, later time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{tenants: map[string]string{"one": "a:1 b:1", "two": "c:1"}}
 		l := newLab(t, func(cfg *PoolConfig) {
@@ -102,17 +103,18 @@ func lastOfATenant(t *testing.T, wait time.Duration) {
 		s.mu.Lock()
 		s.tenants["one"] = out
 		s.mu.Unlock()
-		time.Sleep(wait)
+		time.Sleep(later)
 		l.slowDown(time.Second)
+		var wait sync.WaitGroup
 		for range 3 { // at the same time
 			a := l.as(t, "one")
-			go func() {
+			wait.Go(func() {
 				if address, _ := a.try(); address != out {
 					t.Errorf("got %q, there is %s only", address, out)
 				}
-			}()
+			})
 		}
-		time.Sleep(2 * time.Second)
+		wait.Wait()
 	})
 }
 
