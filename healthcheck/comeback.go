@@ -45,12 +45,14 @@ func (g *Group) down() []*Target {
 	return down
 }
 
-// comebacks returns when groups had their comebacks, by the names of their
-// pools.
-func (gen *Generation) comebacks() map[string]time.Time {
-	all := make(map[string]time.Time)
-	for _, g := range gen.groups {
-		all[g.name] = g.comeback
+// takeComebacks takes over when the pools had their comebacks in an older
+// generation, by their names.
+func (gen *Generation) takeComebacks(older *Generation) {
+	comebacks := make(map[string]time.Time)
+	for _, g := range older.groups {
+		comebacks[g.name] = g.comeback
 	}
-	return all
+	for _, g := range gen.groups {
+		g.comeback = comebacks[g.name]
+	}
 }

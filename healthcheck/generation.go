@@ -115,17 +115,14 @@ func (gen *Generation) Start() {
 		delete(r.provisional, gen.config)
 		gen.saved = make(map[*record]*record)
 		kept := make(map[Key]standing)
-		var comebacks map[string]time.Time
 		if n := len(r.generations); n > 0 {
-			r.generations[n-1].rest(gen.saved, now)
-			kept = r.generations[n-1].standings()
-			comebacks = r.generations[n-1].comebacks()
+			older := r.generations[n-1]
+			older.rest(gen.saved, now)
+			kept = older.standings()
+			gen.takeComebacks(older)
 		}
 		r.generations = append(r.generations, gen)
 		gen.drive(gen.groups, kept, now)
-		for _, g := range gen.groups {
-			g.comeback = comebacks[g.name]
-		}
 	})
 	for _, g := range named {
 		g.cfg.Owner.Started()
@@ -220,7 +217,7 @@ func (t *Target) drive(kept map[Key]standing, now time.Time) {
 	if s, ok := kept[key.place()]; ok {
 		rec.ejection, rec.operator, rec.tally = s.ejection, s.operator, s.tally
 		if rec.operator.mode == Maint { // though that of another pool is not
-			rec.next, rec.extraAt, rec.delay = time.Time{}, time.Time{}, 0
+			rec.unplan()
 		}
 		rec.show(false, now)
 	}

@@ -90,8 +90,13 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 // pause ends all that is under way or planned, and the ejection.
 func (rec *record) pause() {
 	rec.cut()
-	rec.next, rec.extraAt, rec.delay = time.Time{}, time.Time{}, 0
+	rec.unplan()
 	rec.ejection.out, rec.ejection.held, rec.ejection.until, rec.ejection.reason = false, false, time.Time{}, ""
+}
+
+// unplan makes the record one that is not to be checked.
+func (rec *record) unplan() {
+	rec.next, rec.extraAt, rec.delay = time.Time{}, time.Time{}, 0
 }
 
 // forget makes the record one of a target that was never checked.

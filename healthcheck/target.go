@@ -102,11 +102,7 @@ func (t *Target) CheckSoon() {
 	if t.Status() != Up { // without the lock, for requests of a pool that is down
 		return
 	}
-	t.registry.update(func(now time.Time) {
-		if rec := t.rec.Load(); rec.state.Status == Up && t.checks(rec) {
-			t.registry.extra(rec, dialGap, now)
-		}
-	})
+	t.ask(dialGap, func(rec *record) bool { return rec.state.Status == Up && t.checks(rec) })
 }
 
 // CheckSilent asks for a check because requests wait for an answer, by the
@@ -116,19 +112,20 @@ func (t *Target) CheckSilent() {
 	if t.Status() != Up {
 		return
 	}
-	t.registry.update(func(now time.Time) {
-		rec := t.rec.Load()
-		if d := rec.driver; d != nil && rec.state.Status == Up && d.checks(rec) {
-			t.registry.extra(rec, 0, now)
-		}
+	t.ask(0, func(rec *record) bool {
+		return rec.state.Status == Up && rec.driver != nil && rec.driver.checks(rec)
 	})
 }
 
 // CheckNow asks for a check on an operator's word.
-func (t *Target) CheckNow() {
+func (t *Target) CheckNow() { t.ask(0, t.checks) }
+
+// ask asks for an extra check, at least gap after the last one, if what is known
+// of t when the registry's lock is held is such that it may.
+func (t *Target) ask(gap time.Duration, may func(*record) bool) {
 	t.registry.update(func(now time.Time) {
-		if rec := t.rec.Load(); t.checks(rec) {
-			t.registry.extra(rec, 0, now)
+		if rec := t.rec.Load(); may(rec) {
+			t.registry.extra(rec, gap, now)
 		}
 	})
 }

@@ -9,15 +9,17 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
+// rarely checks once an hour, for two seconds at most.
+func rarely(cfg *PoolConfig) {
+	cfg.Check.Interval = caddy.Duration(time.Hour)
+	cfg.Check.Timeout = caddy.Duration(2 * time.Second)
+}
+
 // A request that waits for a frozen upstream is cut loose as soon as without
 // reloads, though one follows the other faster than a check times out.
 func TestSilenceAndRescueWhileReloading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := func(cfg *PoolConfig) {
-			cfg.Check.Interval = caddy.Duration(time.Hour)
-			cfg.Check.Timeout = caddy.Duration(2 * time.Second)
-		}
-		l := newLab(t, config)
+		l := newLab(t, rarely)
 		l.start()
 		synctest.Wait()
 		l.change(func() { l.hung["a:1"] = true })
@@ -39,7 +41,7 @@ func TestSilenceAndRescueWhileReloading(t *testing.T) {
 		old := l
 		for range 3 {
 			time.Sleep(1300 * time.Millisecond)
-			newer := newLab(t, config)
+			newer := newLab(t, rarely)
 			newer.change(func() { newer.hung["a:1"] = true })
 			newer.start()
 			old.pool.Close()

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // A request that finds nothing in rotation, and goes on when its config has
@@ -56,14 +54,10 @@ func TestRequestLeftBehindFindsWhatComesBack(t *testing.T) {
 // loose as well when what it waits for leaves rotation.
 func TestLateAttemptIsRescued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := func(cfg *PoolConfig) {
-			cfg.Check.Interval = caddy.Duration(time.Hour)
-			cfg.Check.Timeout = caddy.Duration(2 * time.Second)
-		}
-		old := newLab(t, config)
+		old := newLab(t, rarely)
 		old.start()
 		synctest.Wait()
-		newer := newLab(t, config)
+		newer := newLab(t, rarely)
 		newer.start()
 		old.pool.Close()
 		for _, l := range []*lab{old, newer} {

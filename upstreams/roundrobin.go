@@ -43,11 +43,8 @@ func (p *Pool) choose(r *Request, req *http.Request, w http.ResponseWriter) *ups
 		p.ask(r, req)
 	}
 	rot := p.current(r)
-	if len(rot.ups) > 0 {
-		return p.pick(rot, r, req, w)
-	}
-	if len(rot.trials) > 0 {
-		if u := p.pick(rot, r, req, w); u != nil {
+	if len(rot.ups) > 0 || len(rot.trials) > 0 {
+		if u := p.pick(rot, r, req, w); u != nil || len(rot.ups) > 0 {
 			return u
 		}
 	}
