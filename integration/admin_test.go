@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -334,19 +333,10 @@ func TestAdminCheck(t *testing.T) {
 func TestAdminReadmit(t *testing.T) {
 	t.Parallel()
 	well := newPatient(t, false)
-	first, second := make(chan struct{}), make(chan struct{})
-	var checks atomic.Int64
-	gone := newWitness(t, func(w http.ResponseWriter, _ *http.Request) {
-		if checks.Add(1) == 1 {
-			<-first
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		<-second
-	})
+	gone, fail, pass := newReadmitted(t)
 	c := launch(t, site(freeAddr(t), to(well.addr+" "+gone.addr, "health_uri /health", "health_interval 1h", "health_max_failures 1", "health_readmit_after never", "health_timeout 1m")))
 	c.waitStatus(t, "up", well.addr)
-	close(first)
+	fail()
 	c.waitStatus(t, "retired", gone.addr)
 
 	before := c.list(t, "?upstream="+well.addr)
@@ -358,7 +348,7 @@ func TestAdminReadmit(t *testing.T) {
 		t.Errorf("got %v", rows)
 	}
 	eventually(t, "it is checked", func() bool { return len(gone.probes()) == 2 })
-	close(second)
+	pass()
 	c.waitStatus(t, "up", gone.addr)
 }
 

@@ -250,10 +250,10 @@ func TestCommandModes(t *testing.T) {
 func TestCommandCheckAndReadmit(t *testing.T) {
 	t.Parallel()
 	well := newPatient(t, false)
-	gone, release := newHeldPatient(t, true)
-	c := launch(t, site(freeAddr(t), to(well.addr+" "+gone.addr, "health_uri /health", "health_interval 1h", "health_max_failures 1", "health_readmit_after never")))
+	gone, fail, pass := newReadmitted(t)
+	c := launch(t, site(freeAddr(t), to(well.addr+" "+gone.addr, "health_uri /health", "health_interval 1h", "health_max_failures 1", "health_readmit_after never", "health_timeout 1m")))
 	c.waitStatus(t, "up", well.addr)
-	release()
+	fail()
 	c.waitStatus(t, "retired", gone.addr)
 	if out := c.succeed(t, "upstreams", "explain", gone.addr); !strings.Contains(out, "Readmission    not planned") {
 		t.Errorf("got %s", out)
@@ -263,10 +263,10 @@ func TestCommandCheckAndReadmit(t *testing.T) {
 	c.succeed(t, "upstreams", "check", well.addr)
 	well.waitChecks(t, 2)
 
-	gone.sick.Store(false)
-	if out := c.succeed(t, "upstreams", "readmit", gone.addr); !strings.Contains(out, gone.addr) || strings.Contains(out, "retired") {
+	if out := c.succeed(t, "upstreams", "readmit", gone.addr); !strings.Contains(out, "down") {
 		t.Errorf("got %s", out)
 	}
+	pass()
 	c.waitStatus(t, "up", gone.addr)
 	c.fail(t, "no such upstream: nix", "upstreams", "readmit", "nix")
 	c.fail(t, "no such upstream: nix", "upstreams", "check", "nix")

@@ -246,10 +246,12 @@ func TestKilledBackendCostsNoGET(t *testing.T) {
 		took := c.waitLogged(t, "upstream is down", b.addr, killed).Sub(killed)
 		detected = append(detected, took)
 		l.waitDone(t, rand.IntN(paced(500)))
-		delay := time.Duration(c.upstream(t, b.addr).DelayMS) * time.Millisecond
+		delayMS := c.upstream(t, b.addr).DelayMS
 		starting := time.Now()
 		b.start(t)
 		started := time.Now()
+		// one more check may have failed before the backend listened
+		delay := time.Duration(max(delayMS, c.upstream(t, b.addr).DelayMS)) * time.Millisecond
 		back := c.waitLogged(t, "upstream is up", b.addr, starting).Sub(started)
 		if most := delay*11/10 + lenient(margin); back > most || delay < 2*interval {
 			t.Errorf("back %s after its restart, the delay was %s", back, delay)
@@ -282,7 +284,7 @@ func TestKilledBackendReturnsByDefaults(t *testing.T) {
 	killed := time.Now()
 	backends[1].kill()
 	down := c.waitLogged(t, "upstream is down", addresses[1], killed)
-	if took := down.Sub(killed); took > time.Second+lenient(margin) {
+	if took := down.Sub(killed); took > time.Second {
 		t.Errorf("down %s after the kill", took)
 	}
 	backends[1].start(t)
@@ -486,9 +488,8 @@ func TestFrozenBackend(t *testing.T) {
 		t.Errorf("a request took %s, the bound is %s", l.slow, bound)
 	}
 	// Each request that waits has two connections with two goroutines each;
-	// those that wait are a third of what arrives within headers, or twice as
-	// many after a moment in which nothing went on.
-	if bound := base + 10*perSec; most > bound {
+	// those that wait are a third of what arrives within headers.
+	if bound := base + 5*perSec; most > bound {
 		t.Errorf("%d goroutines, %d before; the bound is %d", most, base, bound)
 	}
 	after := 0
@@ -1153,18 +1154,26 @@ func TestRequestFindsReturnedUpstream(t *testing.T) {
 	if time.Until(scheduled) < time.Minute {
 		t.Errorf("the next check is in %s", time.Until(scheduled))
 	}
-	fit.Store(true)
-	eventually(t, "a request may ask again", func() bool {
-		return time.Since(*c.upstream(t, b.addr).LastCheck.Time) > time.Second+10*time.Millisecond
-	})
-	start := time.Now()
-	status, _ := get(t, url)
-	if took := time.Since(start); status != http.StatusOK && took >= 100*time.Millisecond {
-		t.Logf("status %d after %s: the check was slower than requests wait for it", status, took)
-	} else if status != http.StatusOK || took > lenient(margin) {
-		t.Errorf("status %d after %s", status, took)
+	for again := range 3 { // a busy machine may be slow once, but not thrice
+		fit.Store(true)
+		eventually(t, "a request may ask again", func() bool {
+			return time.Since(*c.upstream(t, b.addr).LastCheck.Time) > time.Second+10*time.Millisecond
+		})
+		start := time.Now()
+		status, _ := get(t, url)
+		took := time.Since(start)
+		if status == http.StatusOK && took <= lenient(100*time.Millisecond) {
+			break
+		}
+		if again == 2 {
+			t.Errorf("status %d after %s", status, took)
+			break
+		}
+		c.waitStatus(t, "up", b.addr)
+		fit.Store(false)
+		c.act(t, "check?upstream="+b.addr)
+		c.waitStatus(t, "down", b.addr)
 	}
-	c.waitStatus(t, "up", b.addr)
 	if shown := c.upstream(t, b.addr); shown.Status != "up" || shown.Failures != 0 {
 		t.Errorf("%+v", shown)
 	}
