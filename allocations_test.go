@@ -62,9 +62,8 @@ func transport(t testing.TB, ctx caddy.Context) http.RoundTripper {
 
 // proxies returns Caddy's own proxy and ours, with three upstreams, equal
 // transports and equal passive health checks.
-func proxies(t testing.TB, healthChecks string) map[string]caddyhttp.MiddlewareHandler {
+func proxies(t testing.TB, ctx caddy.Context, healthChecks string) map[string]caddyhttp.MiddlewareHandler {
 	t.Helper()
-	ctx := quiet(t)
 	stock := &reverseproxy.Handler{
 		Transport: transport(t, ctx),
 		LoadBalancing: &reverseproxy.LoadBalancing{
@@ -119,22 +118,31 @@ var healthChecks = map[string]string{
 	"and passive checks": `{"active":{"protocol":"none"},"passive":{"fail_duration":"10s","max_fails":3}}`,
 }
 
-// TestAllocations bounds what the handler adds to Caddy's own proxy.
+// TestAllocations bounds what the handler adds to Caddy's own proxy, which
+// allocates more if there is a log.
 func TestAllocations(t *testing.T) {
 	if testing.CoverMode() != "" || raceEnabled {
 		t.Skip("counts differ with coverage and the race detector")
 	}
-	const most = 2
-	for name, healthChecks := range healthChecks {
-		t.Run(name, func(t *testing.T) {
-			allocs := make(map[string]float64)
-			for who, h := range proxies(t, healthChecks) {
-				allocs[who] = testing.AllocsPerRun(2000, func() { serve(t, h) })
-			}
-			t.Logf("allocations per request: %v", allocs)
-			if more := allocs["ours"] - allocs["stock"]; more > most {
-				t.Errorf("%v allocations more than Caddy's proxy, want at most %v", more, most)
-			}
-		})
+	logs := map[string]struct {
+		context func(testing.TB) caddy.Context
+		most    float64
+	}{
+		"no log": {quiet, 2},
+		"a log":  {func(t testing.TB) caddy.Context { return logging(t, fileLog(t, "INFO")) }, -8},
+	}
+	for log, test := range logs {
+		for checks, healthChecks := range healthChecks {
+			t.Run(log+", "+checks, func(t *testing.T) {
+				allocs := make(map[string]float64)
+				for who, h := range proxies(t, test.context(t), healthChecks) {
+					allocs[who] = testing.AllocsPerRun(2000, func() { serve(t, h) })
+				}
+				t.Logf("allocations per request: %v", allocs)
+				if more := allocs["ours"] - allocs["stock"]; more > test.most {
+					t.Errorf("%v allocations more than Caddy's proxy, want at most %v", more, test.most)
+				}
+			})
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 func BenchmarkServeHTTP(b *testing.B) {
 	for name, healthChecks := range healthChecks {
 		b.Run(name, func(b *testing.B) {
-			handlers := proxies(b, healthChecks)
+			handlers := proxies(b, logging(b, fileLog(b, "INFO")), healthChecks)
 			var stock, ours, more costs
 			for b.Loop() {
 				// Each is as often the first of two as the other one.

@@ -127,6 +127,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.Handler.Provision(ctx); err != nil {
 		return err
 	}
+	logLazily(&h.Handler)
 	transport := h.Transport
 	if cfg.TransportID == "" {
 		h.defaultTransport = transport

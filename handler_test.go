@@ -8,12 +8,18 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// quiet is a Caddy config that logs nothing.
+// quiet returns a context that logs nothing.
 func quiet(t testing.TB) caddy.Context {
 	t.Helper()
-	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{
-		"default": {BaseLog: caddy.BaseLog{WriterRaw: []byte(`{"output":"discard"}`)}},
-	}}})
+	return logging(t, caddy.BaseLog{WriterRaw: []byte(`{"output":"discard"}`)})
+}
+
+// logging returns a context with that default log.
+func logging(t testing.TB, log caddy.BaseLog) caddy.Context {
+	t.Helper()
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: &caddy.Logging{
+		Logs: map[string]*caddy.CustomLog{"default": {BaseLog: log}},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
