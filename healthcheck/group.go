@@ -27,9 +27,10 @@ type Owner interface {
 	// ended. It is called without locks held, from any goroutine.
 	Changed()
 	// Left says that a target left rotation because a check came to no
-	// answer, or by ejection. It is called after Changed, without locks held,
-	// and also after the group was closed while requests Wait.
-	Left(*Target)
+	// answer, or by ejection; shut says that it takes no new connections, and
+	// may be finishing what it has begun. It is called after Changed, without
+	// locks held, and also after the group was closed while requests Wait.
+	Left(t *Target, shut bool)
 	// Waits reports whether requests wait for an answer of the target. It is
 	// called with the registry's lock held.
 	Waits(*Target) bool
@@ -69,11 +70,12 @@ type Group struct {
 	closed bool
 	// extras counts the extra checks under way.
 	extras int
-	// turn is the target whose turn it is to be asked next, asked the times
-	// of the latest such checks.
-	turn  int
-	asked [askMost]time.Time
-	askAt int
+	// wanted is when such checks were wanted last. turn is the target whose
+	// turn it is to be asked next, asked the times of the latest checks.
+	wanted time.Time
+	turn   int
+	asked  [askMost]time.Time
+	askAt  int
 	// comeback is when the group had a target in rotation again, after it had
 	// none.
 	comeback time.Time
@@ -235,8 +237,9 @@ func (g *Group) stranded() bool {
 
 // Ask asks for checks because a request found none of those targets in
 // rotation, or none at all if it is nil: of each target at most once a second,
-// of at most ten targets a second, in turn. It reports whether there is a
-// result to wait for.
+// of at most ten targets a second, in turn. While requests keep asking, the
+// checks are spread over the second: if all come back at the same time, that is
+// known the sooner. It reports whether there is a result to wait for.
 func (g *Group) Ask(of []*Target) bool {
 	waiting := false
 	g.registry.update(func(now time.Time) {
@@ -250,6 +253,9 @@ func (g *Group) Ask(of []*Target) bool {
 
 // ask is Ask with the lock held.
 func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
+	apart := askGap / time.Duration(min(len(g.targets), askMost)+1) // each has some time to spare
+	spread := now.Sub(g.wanted) < apart
+	g.wanted = now
 	for range of {
 		if !g.mayAsk(now) {
 			break
@@ -264,7 +270,8 @@ func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
 		if g.closed { // its requests go on
 			driver = rec.driver
 		}
-		if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap {
+		if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap ||
+			spread && now.Sub(g.lastAsked()) < apart {
 			continue
 		}
 		g.markAsked(now)
@@ -276,6 +283,9 @@ func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
 // mayAsk reports whether there have been fewer than askMost such checks within
 // askWindow.
 func (g *Group) mayAsk(now time.Time) bool { return now.Sub(g.asked[g.askAt]) >= askWindow }
+
+// lastAsked returns when the latest of them was.
+func (g *Group) lastAsked() time.Time { return g.asked[(g.askAt+askMost-1)%askMost] }
 
 // markAsked notes one of them.
 func (g *Group) markAsked(now time.Time) {

@@ -308,19 +308,24 @@ func TestProxy1495RetiredBesideHealthy(t *testing.T) {
 
 func TestAskOncePerSecondAndTarget(t *testing.T) {
 	inLab(t, func(l *lab) {
-		a, b := l.backend("a", "f"), l.backend("b", "f")
-		p := &pool{set: hourly(), backends: []*backend{a, b}}
+		a, b, c := l.backend("a", "f"), l.backend("b", "f"), l.backend("c", "f")
+		p := &pool{set: hourly(), backends: []*backend{a, b, c}}
 		l.start(p)
 		l.at(1)
 		for range 35 {
 			p.Ask(nil)
 			time.Sleep(100 * time.Millisecond)
 		}
-		for _, b := range []*backend{a, b} {
-			l.equal("checks of "+b.address, b.checks(), seconds(0, 1, 2, 3, 4))
-		}
+		l.equal("checks of a", a.checks(), seconds(0, 1, 2, 3, 4))
+		l.equal("checks of b: spread from then on", b.checks(), seconds(0, 1, 2.3, 3.3, 4.3))
+		l.equal("checks of c", c.checks(), seconds(0, 1, 2.6, 3.6))
+		l.at(5.5)
+		p.Ask(nil)
+		synctest.Wait()
+		l.equal("after a pause", a.checks(), seconds(0, 1, 2, 3, 4, 5.5))
+		l.equal("all at once", b.checks(), seconds(0, 1, 2.3, 3.3, 4.3, 5.5))
 		l.equal("known: asked for, so only shown", p.known(0), "down 1 1h0m0s")
-		l.equal("newest result", l.when(p.targets[0].Info().Last.Time), 4*time.Second)
+		l.equal("newest result", l.when(p.targets[0].Info().Last.Time), 5500*time.Millisecond)
 	})
 }
 
