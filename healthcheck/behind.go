@@ -40,18 +40,26 @@ func (r *Registry) tidy(place Key) {
 	}
 }
 
+// departure is a target that has left rotation, as its owner is told.
+type departure struct {
+	target *Target
+	shut   bool
+}
+
 // leave notes that waiting requests have to be told that the target of rec has
-// left rotation.
-func (r *Registry) leave(rec *record) {
-	r.left = append(r.left, rec.followers...)
-	r.leaveBehind(rec)
+// left rotation, because it is shut or not.
+func (r *Registry) leave(rec *record, shut bool) {
+	for _, t := range rec.followers {
+		r.left = append(r.left, departure{t, shut})
+	}
+	r.leaveBehind(rec, shut)
 }
 
 // leaveBehind is leave for the requests of closed groups.
-func (r *Registry) leaveBehind(rec *record) {
+func (r *Registry) leaveBehind(rec *record, shut bool) {
 	for _, t := range r.behind[rec.key.place()] {
 		t.rec.Store(rec) // another one if the check is another one now
-		r.left = append(r.left, t)
+		r.left = append(r.left, departure{t, shut})
 	}
 }
 

@@ -19,9 +19,9 @@ func TestRequestsLeftBehind(t *testing.T) {
 				l.at(2)
 				l.reload(third) // nobody waits in the second one
 				l.at(20)
-				l.equal("told in the first", first.left(), "a")
+				l.equal("told in the first", first.left(), "a (shut)")
 				l.equal("told in the second", second.left(), "")
-				l.equal("told in the third", third.left(), "a")
+				l.equal("told in the third", third.left(), "a (shut)")
 				l.equal("status as the first sees it", first.targets[0].Status(), Down)
 
 				first.wait(false)
@@ -66,7 +66,7 @@ func TestRequestsThatComeLate(t *testing.T) {
 		first.targets[0].Stay()
 		first.targets[0].Stay()
 		l.at(20)
-		l.equal("told in the first", first.left(), "a")
+		l.equal("told in the first", first.left(), "a (shut)")
 		first.wait(false)
 		l.at(40)
 		l.locked(func(r *Registry) { l.equal("left behind", len(r.behind), 0) })

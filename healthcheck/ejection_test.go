@@ -301,7 +301,7 @@ func TestBenefitOfTheDoubt(t *testing.T) {
 
 // Who waits is told only if the check came to no answer.
 func TestWhoWaitsIsTold(t *testing.T) {
-	for script, want := range map[string]string{"pf": "a", "pt": "a", "pa": ""} {
+	for script, want := range map[string]string{"pf": "a (shut)", "pt": "a", "pa": ""} {
 		inLab(t, func(l *lab) {
 			a, b := l.backend("a", script), l.backend("b", "p")
 			p := &pool{set: defaults(), backends: []*backend{a, b}}

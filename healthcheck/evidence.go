@@ -58,7 +58,7 @@ func (r *Registry) eject(rec *record, reason string, window time.Duration, now t
 	})
 	if !again {
 		rec.tally.moved(rec.state.Status.String(), ejected)
-		r.leave(rec)
+		r.leave(rec, shut(reason))
 		if t.group.vacated(t.tier) {
 			t.group.recall(now)
 		}

@@ -274,10 +274,14 @@ func (p *pool) Changed() {
 	p.changed++
 }
 
-func (p *pool) Left(t *Target) {
+func (p *pool) Left(t *Target, shut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = append(p.gone, t.Address())
+	said := t.Address()
+	if shut {
+		said += " (shut)"
+	}
+	p.gone = append(p.gone, said)
 }
 
 func (p *pool) Waits(*Target) bool {

@@ -76,7 +76,7 @@ func (r *Registry) operate(rec *record, op operator, now time.Time) {
 		})
 	}
 	if op.mode == Maint && from != Maint {
-		r.leave(rec)
+		r.leave(rec, false)
 	}
 	if was && !rec.in || op.mode == Ready && from != Ready { // it may be what is left
 		t.group.recall(now)

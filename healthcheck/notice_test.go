@@ -143,6 +143,6 @@ type nobody struct{}
 
 func (nobody) Named(string)       {}
 func (nobody) Changed()           {}
-func (nobody) Left(*Target)       {}
+func (nobody) Left(*Target, bool) {}
 func (nobody) Waits(*Target) bool { return false }
 func (nobody) Started()           {}

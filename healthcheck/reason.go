@@ -17,6 +17,16 @@ import (
 // timedOut is the reason of whatever took too long, and of nothing else.
 const timedOut = "timeout"
 
+// What is said of a backend that takes no new connections.
+const (
+	refused  = "connection refused"
+	noSocket = "no such socket"
+)
+
+// shut reports whether that is the reason: a backend that ends in an orderly
+// way takes none, but finishes what it has begun.
+func shut(reason string) bool { return reason == refused || reason == noSocket }
+
 // Reason says in a few words why an attempt to reach a backend failed.
 func Reason(err error) string {
 	var timeout net.Error
@@ -28,13 +38,13 @@ func Reason(err error) string {
 	case IsTLS(err):
 		return "tls"
 	case is(err, syscall.ECONNREFUSED):
-		return "connection refused"
+		return refused
 	case is(err, syscall.ECONNRESET), is(err, syscall.EPIPE):
 		return "connection reset"
 	case is(err, syscall.EHOSTUNREACH), is(err, syscall.ENETUNREACH):
 		return "unreachable"
 	case is(err, syscall.ENOENT):
-		return "no such socket"
+		return noSocket
 	case errors.As(err, &dns), strings.HasPrefix(hidden(err), "lookup "), strings.Contains(hidden(err), ": lookup "):
 		return "dns"
 	case is(err, io.EOF), strings.Contains(err.Error(), "http2: client conn could not be established"):

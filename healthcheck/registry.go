@@ -30,9 +30,9 @@ type Registry struct {
 	firsts   []*record
 	starting int
 	// dirty are the groups whose owners have to be told about changes, left
-	// the targets whose waiting requests have to be told.
+	// what they have to be told about targets that left rotation.
 	dirty []*Group
-	left  []*Target
+	left  []departure
 	// behind are targets of closed groups for which requests still waited
 	// when they were closed, by pool and address.
 	behind map[Key][]*Target
@@ -63,8 +63,8 @@ func (r *Registry) update(f func(now time.Time)) {
 	for _, g := range dirty {
 		g.cfg.Owner.Changed()
 	}
-	for _, t := range left {
-		t.group.cfg.Owner.Left(t)
+	for _, d := range left {
+		d.target.group.cfg.Owner.Left(d.target, d.shut)
 	}
 }
 
@@ -254,9 +254,9 @@ func (r *Registry) count(rec *record, check *run, report Report, now time.Time) 
 		t.group.comesBack(check.extra, now)
 	}
 	if e.From == Up && e.To != Up && !report.Answered {
-		r.leave(rec)
+		r.leave(rec, shut(report.Reason))
 	} else if e.From == Unknown && e.To != Up && !report.Answered {
-		r.leaveBehind(rec) // a check that is new with this config
+		r.leaveBehind(rec, shut(report.Reason)) // a check that is new with this config
 	}
 	r.tidy(rec.key.place())
 	if e.From == Up && e.To != Up && t.group.vacated(t.tier) || e.From != e.To && t.group.stranded() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +24,9 @@ import (
 // backends is a transport that plays the backends of a test, by address.
 type backends struct {
 	mu sync.Mutex
-	// sick ones fail, after slow; hung ones answer nothing.
-	sick, hung map[string]bool
+	// sick ones fail, after slow; hung ones answer nothing; shut ones take no
+	// new requests.
+	sick, hung, shut map[string]bool
 	// idle ones close connections just as they are used.
 	idle  map[string]bool
 	slow  time.Duration
@@ -54,8 +56,11 @@ func (b *backends) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !check {
 		b.seen = append(b.seen, req.Context())
 	}
-	body := b.body
+	body, shut := b.body, b.shut[info.Address]
 	b.mu.Unlock()
+	if shut {
+		return nil, reverseproxy.NewDialError(syscall.ECONNREFUSED)
+	}
 	if slow > 0 {
 		select {
 		case <-time.After(slow):
@@ -109,7 +114,7 @@ func newLab(t *testing.T, change func(*PoolConfig), same ...*lab) *lab {
 	t.Helper()
 	l := &lab{backends: &backends{
 		sick: make(map[string]bool), hung: make(map[string]bool), idle: make(map[string]bool), asked: make(map[string]int),
-		status: make(map[string]int), body: http.NoBody,
+		shut: make(map[string]bool), status: make(map[string]int), body: http.NoBody,
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	zero := 0
@@ -583,6 +588,6 @@ func TestPoolInTheMakingIsTold(t *testing.T) {
 		l := newLab(t, nil)
 		p := new(Pool)
 		p.Changed()
-		p.Left(l.pool.group.Targets()[0])
+		p.Left(l.pool.group.Targets()[0], false)
 	})
 }

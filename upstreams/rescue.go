@@ -26,8 +26,9 @@ func (rescueError) Temporary() bool { return true }
 
 // Left implements healthcheck.Owner: attempts that wait for an upstream that
 // left rotation, because it does not answer or because of failed requests,
-// are cut loose and go to another one.
-func (p *Pool) Left(t *healthcheck.Target) {
+// are cut loose and go to another one. One that is shut is given the time to
+// finish them, until it is silent.
+func (p *Pool) Left(t *healthcheck.Target, shut bool) {
 	if !p.ready.Load() {
 		return // nobody can be waiting yet
 	}
@@ -40,8 +41,13 @@ func (p *Pool) Left(t *healthcheck.Target) {
 		u.lost.Store(false)
 		return
 	}
-	u.waiters.each(func(r *Request) { r.rescue(u) })
+	if !shut || u.silence.length(p.now()) >= silenceAfter {
+		u.rescue()
+	}
 }
+
+// rescue cuts loose all that wait for u and have another one to go to.
+func (u *upstream) rescue() { u.waiters.each(func(r *Request) { r.rescue(u) }) }
 
 // Waits implements healthcheck.Owner.
 func (p *Pool) Waits(t *healthcheck.Target) bool {

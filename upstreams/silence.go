@@ -63,8 +63,8 @@ func (p *Pool) watch() {
 }
 
 // look asks for checks of upstreams that are silent, or still down after all
-// were, and counts the attempts that wait for too long. There is one timer for
-// it, whatever the number of requests.
+// were, rescues from those that are lost, and counts the attempts that wait for
+// too long. There is one timer for it, whatever the number of requests.
 func (p *Pool) look() {
 	p.group.AskDown()
 	now := p.now()
@@ -73,6 +73,9 @@ func (p *Pool) look() {
 			u.target.CheckSilent()
 		}
 		u.target.Unanswered(u.silence.length(now))
+		if u.lost.Load() && u.silence.length(now) >= silenceAfter {
+			u.rescue()
+		}
 		p.lookAtWaiters(u, now)
 	}) {
 		time.AfterFunc(p.lookAfter(), p.look)

@@ -1,0 +1,61 @@
+package upstreams
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// A backend that ends in an orderly way takes no new connections, and answers
+// what it has. Nobody who waits is sent elsewhere before it is silent.
+func TestShutUpstreamFinishesItsRequests(t *testing.T) {
+	for name, change := range map[string]func(*PoolConfig){
+		"out by a check": func(*PoolConfig) {},
+		"ejected": func(cfg *PoolConfig) {
+			cfg.Passive.FailDuration = caddy.Duration(time.Minute)
+		},
+	} {
+		for _, tc := range []struct {
+			takes, until time.Duration
+			err          error
+		}{
+			{takes: 600 * time.Millisecond, until: 600 * time.Millisecond},
+			{takes: 5 * time.Second, until: time.Second, err: errRescued},
+		} {
+			t.Run(name+", one that takes "+tc.takes.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := newLab(t, change)
+					l.start()
+					time.Sleep(time.Second)
+					l.slowDown(tc.takes)
+					waiting := l.request(t)
+					l.pool.cursor.Store(uint64(len(all)) - 1) // a next
+					var (
+						first string
+						err   error
+					)
+					begin, ended := time.Now(), make(chan time.Time, 1)
+					go func() {
+						first, err = waiting.try()
+						ended <- time.Now()
+					}()
+					time.Sleep(100 * time.Millisecond)
+					l.change(func() { l.slow, l.shut["a:1"] = 0, true })
+					for range all {
+						_, _ = l.request(t).try()
+					}
+					if in := l.in(); in != "bcd" {
+						t.Fatalf("in rotation: %s", in)
+					}
+					took := (<-ended).Sub(begin)
+					if first != "a:1" || !errors.Is(err, tc.err) || took != tc.until {
+						t.Errorf("%s: %v after %s, want %v after %s", first, err, took, tc.err, tc.until)
+					}
+				})
+			})
+		}
+	}
+}
