@@ -31,9 +31,28 @@ func (p *Pool) judged(resp *http.Response, took time.Duration) string {
 // failed counts the latest attempt of r, at u, as failed, and ejects u if it
 // was one too many.
 func (p *Pool) failed(r *Request, u *upstream, reason string, now time.Time) {
+	p, u = p.heir(u)
 	if p.tooMany(r, u, now) {
 		p.eject(u, reason, r.choice(u))
 	}
+}
+
+// heir returns the pool that judges u now, and u as it knows it. Those of a
+// closed pool are the newer config's, if that has them; it would have to wait
+// for evidence of its own otherwise.
+func (p *Pool) heir(u *upstream) (*Pool, *upstream) {
+	if !p.closed.Load() || p.cfg.SourceDepends {
+		return p, u
+	}
+	name := p.Name()
+	for _, newer := range Pools() {
+		if newer.Name() == name && !newer.cfg.SourceDepends {
+			if same := newer.places.Load().byAddress[u.address]; same != nil {
+				return newer, same
+			}
+		}
+	}
+	return p, u
 }
 
 // tooMany counts the latest attempt of r, at u, as failed, and reports whether

@@ -39,6 +39,7 @@ func (r *Request) judge(u *upstream, now time.Duration) {
 		r.late = true
 		at := p.began.Add(now)
 		u.target.Failed(at)
+		p, u = p.heir(u)
 		if tooMany = p.tooMany(r, u, at); tooMany {
 			among = r.choice(u)
 		}

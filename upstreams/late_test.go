@@ -20,6 +20,15 @@ type slowLab struct {
 	wg    sync.WaitGroup
 }
 
+// ejectingSlow checks nothing, and ejects after so many failures, for which it
+// is enough to take that long.
+func ejectingSlow(latency time.Duration, maxFails int) func(*PoolConfig) {
+	return unchecked(func(cfg *PoolConfig) {
+		ejecting(maxFails, time.Minute)(cfg)
+		cfg.Passive.UnhealthyLatency = caddy.Duration(latency)
+	})
+}
+
 // served is by whom a request was answered at last, and when.
 type served struct {
 	address string
@@ -27,10 +36,7 @@ type served struct {
 }
 
 func newSlowLab(t *testing.T, latency time.Duration, maxFails int) *slowLab {
-	l := newLab(t, unchecked(func(cfg *PoolConfig) {
-		ejecting(maxFails, time.Minute)(cfg)
-		cfg.Passive.UnhealthyLatency = caddy.Duration(latency)
-	}))
+	l := newLab(t, ejectingSlow(latency, maxFails))
 	l.start()
 	synctest.Wait()
 	return &slowLab{lab: l, begin: time.Now()}
@@ -196,4 +202,39 @@ func TestRescueDuringALook(t *testing.T) {
 			t.Errorf("answered by %s after %s", s.address, s.after)
 		}
 	})
+}
+
+// Whoever waits in a pool that a reload has replaced is judged for the newer
+// one, if that ejects at all: it need not wait for evidence of its own.
+func TestWaitingTooLongEjectsFromTheNewerConfig(t *testing.T) {
+	for name, tc := range map[string]struct {
+		newer func(*PoolConfig)
+		in    string
+		after time.Duration
+	}{
+		"the same":             {ejectingSlow(time.Second, 1), "bcd", time.Second},
+		"more failures":        {ejectingSlow(time.Second, 2), "abcd", 5 * time.Second},
+		"without ejections":    {unchecked(func(*PoolConfig) {}), "abcd", 5 * time.Second},
+		"without that one":     {unchecked(func(cfg *PoolConfig) { cfg.Upstreams = cfg.Upstreams[1:] }), "bcd", 5 * time.Second},
+		"a pool of its own":    {func(cfg *PoolConfig) { ejectingSlow(time.Second, 1)(cfg); cfg.Name = "other" }, "abcd", 5 * time.Second},
+		"checks, same passive": {ejecting(1, time.Minute), "bcd", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newSlowLab(t, time.Second, 1)
+				s := l.send(t, http.MethodGet, 5*time.Second)
+				time.Sleep(700 * time.Millisecond)
+				newer := newLab(t, tc.newer)
+				newer.start()
+				l.pool.Close()
+				l.wg.Wait()
+				if s.after != tc.after || (s.address == "a:1") != (tc.after == 5*time.Second) {
+					t.Errorf("answered by %s after %s, want %s", s.address, s.after, tc.after)
+				}
+				if in := newer.in(); in != tc.in {
+					t.Errorf("in rotation: %s, want %s", in, tc.in)
+				}
+			})
+		})
+	}
 }
