@@ -253,7 +253,7 @@ func (g *Group) Ask(of []*Target) bool {
 
 // ask is Ask with the lock held.
 func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
-	apart := askGap / time.Duration(min(len(g.targets), askMost)+1) // each has some time to spare
+	apart := askGap * 9 / 10 / time.Duration(max(1, min(len(g.targets), askMost))) // some time to spare
 	spread := now.Sub(g.wanted) < apart
 	g.wanted = now
 	for range of {

@@ -73,7 +73,7 @@ func (p *Pool) look() {
 			u.target.CheckSilent()
 		}
 		u.target.Unanswered(u.silence.length(now))
-		if u.lost.Load() && u.silence.length(now) >= silenceAfter {
+		if u.lost.Load() && !u.target.InRotation() && u.silence.length(now) >= silenceAfter {
 			u.rescue()
 		}
 		p.lookAtWaiters(u, now)

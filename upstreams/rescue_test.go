@@ -59,3 +59,33 @@ func TestShutUpstreamFinishesItsRequests(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for an upstream that left when nothing else was there goes to the
+// first one that comes back.
+func TestRescueWhenAnotherComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, rarely)
+		l.set(true, all[1:]...)
+		l.start()
+		time.Sleep(time.Minute)
+		l.change(func() { l.hung["a:1"] = true })
+		r, begin := l.request(t), time.Now()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.try()
+			ended <- err
+		}()
+		time.Sleep(10500 * time.Millisecond)
+		if in := l.in(); in != "" {
+			t.Fatalf("in rotation: %s", in)
+		}
+		l.set(false, "b:1")
+		l.pool.group.Targets()[1].CheckNow()
+		if err := <-ended; !errors.Is(err, errRescued) || time.Since(begin) != 11*time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+		if address, err := r.try(); address != "b:1" || err != nil {
+			t.Errorf("%s, %v", address, err)
+		}
+	})
+}
