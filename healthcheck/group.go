@@ -237,9 +237,10 @@ func (g *Group) stranded() bool {
 
 // Ask asks for checks because a request found none of those targets in
 // rotation, or none at all if it is nil: of each target at most once a second,
-// of at most ten targets a second, in turn. While requests keep asking, the
-// checks are spread over the second: if all come back at the same time, that is
-// known the sooner. It reports whether there is a result to wait for.
+// of at most ten targets a second, in turn. While requests keep asking, one
+// soon after the other, the checks are spread over the second: if all come back
+// at the same time, that is known the sooner. It reports whether there is a
+// result to wait for.
 func (g *Group) Ask(of []*Target) bool {
 	waiting := false
 	g.registry.update(func(now time.Time) {
@@ -254,14 +255,15 @@ func (g *Group) Ask(of []*Target) bool {
 // ask is Ask with the lock held.
 func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
 	apart := askGap * 9 / 10 / time.Duration(max(1, min(len(g.targets), askMost))) // some time to spare
-	spread := now.Sub(g.wanted) < apart
+	dense := now.Sub(g.wanted) < apart/4
 	g.wanted = now
-	for range of {
+	first := g.turn
+	for i := range of {
 		if !g.mayAsk(now) {
 			break
 		}
-		t := of[g.turn%len(of)]
-		g.turn = (g.turn + 1) % len(of)
+		turn := (first + i) % len(of)
+		t := of[turn]
 		rec := t.rec.Load()
 		if rec.running != nil {
 			waiting = true
@@ -271,9 +273,10 @@ func (g *Group) ask(of []*Target, now time.Time) (waiting bool) {
 			driver = rec.driver
 		}
 		if driver == nil || !driver.checks(rec) || driver.idle || rec.running != nil || now.Sub(rec.extraLast) < askGap ||
-			spread && now.Sub(g.lastAsked()) < apart {
+			dense && now.Sub(g.lastAsked()) < apart {
 			continue
 		}
+		g.turn = turn + 1
 		g.markAsked(now)
 		g.registry.begin(rec, true, now)
 	}

@@ -312,9 +312,9 @@ func TestAskOncePerSecondAndTarget(t *testing.T) {
 		p := &pool{set: hourly(), backends: []*backend{a, b, c}}
 		l.start(p)
 		l.at(1)
-		for range 35 {
+		for range 70 {
 			p.Ask(nil)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 		}
 		l.equal("checks of a", a.checks(), seconds(0, 1, 2, 3, 4))
 		l.equal("checks of b: spread from then on", b.checks(), seconds(0, 1, 2.3, 3.3, 4.3))
@@ -327,6 +327,41 @@ func TestAskOncePerSecondAndTarget(t *testing.T) {
 		l.equal("known: asked for, so only shown", p.known(0), "down 1 1h0m0s")
 		l.equal("newest result", l.when(p.targets[0].Info().Last.Time), 5500*time.Millisecond)
 	})
+}
+
+// However often requests ask, each target has its turn.
+func TestAskLeavesOutNone(t *testing.T) {
+	for _, tc := range []struct {
+		targets, least int
+		every          time.Duration
+	}{
+		{targets: 3, every: time.Millisecond, least: 9},
+		{targets: 3, every: 70 * time.Millisecond, least: 8},
+		{targets: 3, every: 280 * time.Millisecond, least: 8},
+		{targets: 10, every: 20 * time.Millisecond, least: 8},
+		{targets: 10, every: 85 * time.Millisecond, least: 8},
+		{targets: 15, every: 5 * time.Millisecond, least: 6},
+		{targets: 25, every: 10 * time.Millisecond, least: 3},
+		{targets: 25, every: 300 * time.Millisecond, least: 3},
+	} {
+		inLab(t, func(l *lab) {
+			p := &pool{set: hourly()}
+			for i := range tc.targets {
+				p.backends = append(p.backends, l.backend(string(rune('a'+i)), "f"))
+			}
+			l.start(p)
+			l.at(1)
+			for range 10 * time.Second / tc.every {
+				p.Ask(nil)
+				time.Sleep(tc.every)
+			}
+			for _, b := range p.backends {
+				if n := len(b.since(1)); n < tc.least || n > 10 {
+					t.Errorf("asked every %s: %d checks of %s of %d, want at least %d", tc.every, n, b.address, tc.targets, tc.least)
+				}
+			}
+		})
+	}
 }
 
 func TestAskTenPerSecondAndGroupInTurn(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,15 +39,17 @@ func (p *Pool) failed(r *Request, u *upstream, reason string, now time.Time) {
 }
 
 // heir returns the pool that judges u now, and u as it knows it. Those of a
-// closed pool are the newer config's, if that has them; it would have to wait
-// for evidence of its own otherwise.
+// closed pool are the newer config's, if that has them and the same idea of
+// what is a failure; it would have to wait for evidence of its own otherwise.
 func (p *Pool) heir(u *upstream) (*Pool, *upstream) {
 	if !p.closed.Load() || p.cfg.SourceDepends {
 		return p, u
 	}
-	name := p.Name()
+	name, passive := p.Name(), p.cfg.Passive
 	for _, newer := range Pools() {
-		if newer.Name() == name && !newer.cfg.SourceDepends {
+		if newer.Name() == name && !newer.cfg.SourceDepends &&
+			newer.cfg.Passive.UnhealthyLatency == passive.UnhealthyLatency &&
+			slices.Equal(newer.cfg.Passive.UnhealthyStatus, passive.UnhealthyStatus) {
 			if same := newer.places.Load().byAddress[u.address]; same != nil {
 				return newer, same
 			}

@@ -23,13 +23,15 @@ func (p *Pool) lookAfter() time.Duration {
 // them. Others are judged by their answers.
 func (p *Pool) lookAtWaiters(u *upstream, now time.Duration) {
 	if p.latency > 0 {
-		u.waiters.each(func(r *Request) { r.judge(u, now) })
+		heir, same := p.heir(u)
+		u.waiters.each(func(r *Request) { r.judge(u, now, heir, same) })
 	}
 }
 
 // judge counts the attempt as failed, once, if it has waited for u for too
-// long, and ejects u if it was one too many. Any goroutine may call it.
-func (r *Request) judge(u *upstream, now time.Duration) {
+// long, and ejects u if it was one too many: from heir, which knows u as same.
+// Any goroutine may call it.
+func (r *Request) judge(u *upstream, now time.Duration, heir *Pool, same *upstream) {
 	if !r.hold() {
 		return
 	}
@@ -39,13 +41,12 @@ func (r *Request) judge(u *upstream, now time.Duration) {
 		r.late = true
 		at := p.began.Add(now)
 		u.target.Failed(at)
-		p, u = p.heir(u)
-		if tooMany = p.tooMany(r, u, at); tooMany {
-			among = r.choice(u)
+		if tooMany = heir.tooMany(r, same, at); tooMany {
+			among = r.choice(same)
 		}
 	}
 	r.phase.Store(waiting) // so that the ejection cuts it loose
 	if tooMany {
-		p.eject(u, tooSlow, among)
+		heir.eject(same, tooSlow, among)
 	}
 }

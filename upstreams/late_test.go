@@ -212,7 +212,12 @@ func TestWaitingTooLongEjectsFromTheNewerConfig(t *testing.T) {
 		in    string
 		after time.Duration
 	}{
-		"the same":             {ejectingSlow(time.Second, 1), "bcd", time.Second},
+		"the same": {ejectingSlow(time.Second, 1), "bcd", time.Second},
+		"longer":   {ejectingSlow(2*time.Second, 1), "abcd", 5 * time.Second},
+		"other statuses": {func(cfg *PoolConfig) {
+			ejectingSlow(time.Second, 1)(cfg)
+			cfg.Passive.UnhealthyStatus = []int{404}
+		}, "abcd", 5 * time.Second},
 		"more failures":        {ejectingSlow(time.Second, 2), "abcd", 5 * time.Second},
 		"without ejections":    {unchecked(func(*PoolConfig) {}), "abcd", 5 * time.Second},
 		"without that one":     {unchecked(func(cfg *PoolConfig) { cfg.Upstreams = cfg.Upstreams[1:] }), "bcd", 5 * time.Second},

@@ -27,7 +27,7 @@ func (rescueError) Temporary() bool { return true }
 // Left implements healthcheck.Owner: attempts that wait for an upstream that
 // left rotation, because it does not answer or because of failed requests,
 // are cut loose and go to another one. One that is shut is given the time to
-// finish them, until it is silent.
+// finish them, until it is silent, but for those that have no time to lose.
 func (p *Pool) Left(t *healthcheck.Target, shut bool) {
 	if !p.ready.Load() {
 		return // nobody can be waiting yet
@@ -43,7 +43,13 @@ func (p *Pool) Left(t *healthcheck.Target, shut bool) {
 	}
 	if !shut || u.silence.length(p.now()) >= silenceAfter {
 		u.rescue()
+		return
 	}
+	u.waiters.each(func(r *Request) {
+		if !p.inTime(r, silenceAfter+silenceLook) {
+			r.rescue(u)
+		}
+	})
 }
 
 // rescue cuts loose all that wait for u and have another one to go to.
@@ -61,15 +67,16 @@ func (p *Pool) Waits(t *healthcheck.Target) bool {
 // another reports whether a request that waits for an upstream out of rotation
 // finds another one now, which it has not tried, and has time left for it.
 func (p *Pool) another(r *Request) bool {
-	return p.inTime(r) && slices.ContainsFunc(p.current(r).eligible(), func(u *upstream) bool {
+	return p.inTime(r, 0) && slices.ContainsFunc(p.current(r).eligible(), func(u *upstream) bool {
 		return u != r.at && !r.hasTried(u) && u.target.InRotation() && !u.proxy.Full()
 	})
 }
 
-// inTime reports whether the request has time left for a retry.
-func (p *Pool) inTime(r *Request) bool {
+// inTime reports whether the request will have time left for a retry after
+// that time.
+func (p *Pool) inTime(r *Request, after time.Duration) bool {
 	most := time.Duration(p.cfg.Retry.TryDuration)
-	return most == 0 || p.now()-r.began < most
+	return most == 0 || p.now()+after-r.began < most
 }
 
 // rescuable reports whether the attempt that is about to begin may be cut
@@ -83,7 +90,7 @@ func (p *Pool) rescuable(r *Request, req *http.Request) bool {
 	switch {
 	case lb.Retries > 0 && retries >= lb.Retries, lb.Retries == 0 && lb.TryDuration == 0:
 		return false
-	case !p.inTime(r):
+	case !p.inTime(r, 0):
 		return false
 	case lb.RetryMatch == nil:
 		return req.Method == http.MethodGet

@@ -66,6 +66,7 @@ func (p *Pool) watch() {
 // were, rescues from those that are lost, and counts the attempts that wait for
 // too long. There is one timer for it, whatever the number of requests.
 func (p *Pool) look() {
+	p.catchUp()
 	p.group.AskDown()
 	now := p.now()
 	if p.anyWaiting(func(u *upstream) {
