@@ -89,8 +89,17 @@ func (b *backendProcess) kill() {
 	_ = b.cmd.Wait()
 }
 
-// hang stops the backend (SIGSTOP): connections stay open and silent.
-func (b *backendProcess) hang() { _ = b.cmd.Process.Signal(syscall.SIGSTOP) }
+// hang stops the backend (SIGSTOP), and waits until all of it has stopped:
+// connections stay open and silent.
+func (b *backendProcess) hang() {
+	_ = b.cmd.Process.Signal(syscall.SIGSTOP)
+	for {
+		_, err := syscall.Wait4(b.cmd.Process.Pid, nil, syscall.WUNTRACED, nil)
+		if err != syscall.EINTR {
+			return
+		}
+	}
+}
 
 // resume continues it.
 func (b *backendProcess) resume() { _ = b.cmd.Process.Signal(syscall.SIGCONT) }
